@@ -1,0 +1,229 @@
+package sbpl
+
+import (
+	"net/netip"
+	"regexp"
+	"strings"
+)
+
+// Query is one thing a process tries.
+type Query struct {
+	Op    string
+	Path  string // canonical, for file and unix-socket operations
+	Vnode string // REGULAR-FILE, DIRECTORY, SYMLINK, …; "" where unknown
+	Name  string // Mach service, sysctl, shared memory, IOKit class
+	// Target is "self", "others", "children", "same-sandbox" for signals and
+	// process information.
+	Target string
+	Proto  string // tcp, udp, unix-socket
+	Remote netip.AddrPort
+	Local  netip.AddrPort
+}
+
+// Semantics is one reading of how rules compete.
+type Semantics byte
+
+// The readings; see the package comment.
+const (
+	// LastMatch: the last rule that matches decides.
+	LastMatch Semantics = iota
+	// SpecificOperation: among the rules that match, those for the most
+	// specific operation decide; the last of them wins.
+	SpecificOperation
+	// FilteredFirst: a rule with a filter beats one without; then the last.
+	FilteredFirst
+)
+
+// AllSemantics are the readings under which a profile must agree.
+func AllSemantics() []Semantics { return []Semantics{LastMatch, SpecificOperation, FilteredFirst} }
+
+// Verdict is an answer and the rule that gave it; Rule is nil where no rule
+// matched, which Seatbelt answers with a denial.
+type Verdict struct {
+	Allow bool
+	Rule  *Rule
+}
+
+// Eval answers q. A parameter that isn't set is an error.
+func (p *Profile) Eval(q Query, params map[string]string, s Semantics) (Verdict, error) {
+	var best *Rule
+	bestRank := -1
+	for i := range p.Rules {
+		r := &p.Rules[i]
+		rank, ok, err := r.match(q, params, s)
+		if err != nil {
+			return Verdict{}, err
+		}
+		if ok && rank >= bestRank {
+			best, bestRank = r, rank
+		}
+	}
+	if best == nil {
+		return Verdict{}, nil
+	}
+	return Verdict{Allow: best.Allow, Rule: best}, nil
+}
+
+// match reports whether the rule applies to q and how strongly it counts.
+func (r *Rule) match(q Query, params map[string]string, s Semantics) (rank int, ok bool, err error) {
+	best := -1
+	for _, op := range r.Ops {
+		if Covers(op, q.Op) {
+			best = max(best, specificity(op))
+		}
+	}
+	if best < 0 {
+		return 0, false, nil
+	}
+	if len(r.Filters) > 0 {
+		if ok, err = anyOf(r.Filters).match(q, params); err != nil || !ok {
+			return 0, false, err
+		}
+	}
+	switch {
+	case s == SpecificOperation:
+		return best, true, nil
+	case s == FilteredFirst && len(r.Filters) > 0:
+		return 1, true, nil
+	}
+	return 0, true, nil
+}
+
+// Filter is one condition of a rule.
+type Filter interface {
+	match(q Query, params map[string]string) (bool, error)
+}
+
+type (
+	allOf     []Filter
+	anyOf     []Filter
+	noneOf    struct{ Filter }
+	literal   struct{ Value }
+	subpath   struct{ Value }
+	prefix    struct{ Value }
+	regex     struct{ re *regexp.Regexp }
+	vnodeType string
+	target    string
+	named     struct {
+		kind  string
+		value Value
+	}
+	address struct {
+		remote bool
+		proto  string
+		any    bool
+		value  Value
+		path   anyOf
+	}
+)
+
+func (f allOf) match(q Query, params map[string]string) (bool, error) {
+	for _, sub := range f {
+		if ok, err := sub.match(q, params); err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (f anyOf) match(q Query, params map[string]string) (bool, error) {
+	found := false
+	for _, sub := range f {
+		ok, err := sub.match(q, params)
+		if err != nil {
+			return false, err
+		}
+		found = found || ok
+	}
+	return found, nil
+}
+
+func (f noneOf) match(q Query, params map[string]string) (bool, error) {
+	ok, err := f.Filter.match(q, params)
+	return !ok, err
+}
+
+func (f literal) match(q Query, params map[string]string) (bool, error) {
+	s, err := f.resolve(params)
+	return err == nil && q.Path != "" && s == q.Path, err
+}
+
+func (f subpath) match(q Query, params map[string]string) (bool, error) {
+	s, err := f.resolve(params)
+	if err != nil || q.Path == "" {
+		return false, err
+	}
+	return s == "/" || q.Path == s || strings.HasPrefix(q.Path, strings.TrimSuffix(s, "/")+"/"), nil
+}
+
+func (f prefix) match(q Query, params map[string]string) (bool, error) {
+	s, err := f.resolve(params)
+	return err == nil && q.Path != "" && strings.HasPrefix(q.Path, s), err
+}
+
+func (f regex) match(q Query, _ map[string]string) (bool, error) {
+	subject := q.Path
+	if subject == "" {
+		subject = q.Name
+	}
+	return f.re.MatchString(subject), nil
+}
+
+func (f vnodeType) match(q Query, _ map[string]string) (bool, error) {
+	return q.Vnode != "" && string(f) == q.Vnode, nil
+}
+
+func (f target) match(q Query, _ map[string]string) (bool, error) {
+	return string(f) == q.Target, nil
+}
+
+func (f named) match(q Query, params map[string]string) (bool, error) {
+	s, err := f.value.resolve(params)
+	if err != nil || q.Name == "" {
+		return false, err
+	}
+	if strings.HasSuffix(f.kind, "-prefix") {
+		return strings.HasPrefix(q.Name, s), nil
+	}
+	return q.Name == s, nil
+}
+
+func (f address) match(q Query, params map[string]string) (bool, error) {
+	if f.proto == "unix-socket" {
+		if q.Proto != "unix-socket" || f.any {
+			return q.Proto == "unix-socket", nil
+		}
+		return f.path.match(q, params)
+	}
+	peer := q.Local
+	if f.remote {
+		peer = q.Remote
+	}
+	if !protoMatches(f.proto, q.Proto, peer.Addr()) || !peer.IsValid() {
+		return false, nil
+	}
+	if f.any {
+		return true, nil
+	}
+	text, err := f.value.resolve(params)
+	if err != nil {
+		return false, err
+	}
+	host, port, err := splitAddress(text)
+	if err != nil {
+		return false, err
+	}
+	return (host == "*" || peer.Addr().Unmap().IsLoopback()) && (port == 0 || port == int(peer.Port())), nil
+}
+
+// protoMatches: "ip" is any transport, a trailing 4 or 6 fixes the family.
+func protoMatches(filter, proto string, a netip.Addr) bool {
+	family := filter[len(filter)-1]
+	if family == '4' || family == '6' {
+		if (family == '4') != a.Unmap().Is4() {
+			return false
+		}
+		filter = filter[:len(filter)-1]
+	}
+	return filter == "ip" && (proto == "tcp" || proto == "udp") || filter == proto
+}
