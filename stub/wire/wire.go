@@ -36,6 +36,27 @@ const (
 	Failed
 )
 
+// The stub's steps, in order, as a Failure names them.
+const (
+	StepSetup      = "setup"      // the Setup can't be read, or isn't sealed
+	StepListen     = "listen"     // a listener can't be made
+	StepTerminal   = "terminal"   // the pseudo-terminal can't be made
+	StepFilter     = "filter"     // the second seccomp program can't be loaded
+	StepHello      = "hello"      // the supervisor can't be told, or didn't say Go
+	StepPrivileges = "privileges" // a capability, no no_new_privs, no seccomp filter
+	StepCheck      = "check"      // a path inside isn't what the Grant says
+	StepDir        = "chdir"      // the working directory can't be entered
+	StepLimit      = "limit"      // an rlimit can't be set
+	StepClose      = "close"      // a descriptor can't be kept from the command
+	StepSignals    = "signals"    // a signal's disposition can't be set
+	StepLandlock   = "landlock"   // Landlock can't be applied
+	StepExec       = "exec"       // the command can't be executed; ENOENT: not found
+)
+
+// LandlockABI is the least Landlock version the stub applies: version 1
+// (Linux 5.13 to 5.18) can't allow renames between directories.
+const LandlockABI = 2
+
 // Setup is all that the stub must know.
 type Setup struct {
 	Version int
@@ -56,6 +77,10 @@ type Setup struct {
 	Umask int
 	// Limits are rlimits (resource, soft, hard) set just before exec.
 	Limits []Rlimit
+	// IgnoreSignals are the signals that the caller ignored (nohup's SIGHUP)
+	// and the command ignores too, as a set in the form of SigIgn in proc(5):
+	// bit n-1 is signal n. All others are the default.
+	IgnoreSignals uint64
 	// Filter is a second seccomp program, loaded by the stub with a listener
 	// whose descriptor is handed out; empty for none.
 	Filter []byte
@@ -104,7 +129,7 @@ type Landlock struct {
 
 // Failure is the body of a Failed packet.
 type Failure struct {
-	// Step is the stub's step: "check", "chdir", "exec", "landlock" …
+	// Step is one of the Step constants.
 	Step string
 	Path string
 	// Errno is zero where no system call failed.

@@ -1,0 +1,119 @@
+package wire
+
+// Greeting is the body of a Hello packet. The descriptors come with it as
+// SCM_RIGHTS in this order: the listeners, the pseudo-terminal's master, the
+// second filter's listener.
+type Greeting struct {
+	Version   int
+	Listeners int
+	TTY       bool
+	Filter    bool
+}
+
+// Descriptors is how many descriptors the Hello packet must carry.
+func (g Greeting) Descriptors() int {
+	n := g.Listeners
+	if g.TTY {
+		n++
+	}
+	if g.Filter {
+		n++
+	}
+	return n
+}
+
+// MaxListeners bounds Setup.Listen: all descriptors travel in one control
+// message, and the kernel takes 253 (SCM_MAX_FD, unix(7)).
+const MaxListeners = 128
+
+// EncodeHello is a whole Hello packet.
+func EncodeHello(g Greeting) []byte {
+	w := &writer{}
+	w.u8(byte(Hello))
+	w.u32(uint32(g.Version))
+	w.u32(uint32(g.Listeners))
+	w.flag(g.TTY)
+	w.flag(g.Filter)
+	return w.b
+}
+
+// DecodeHello reads a whole Hello packet.
+func DecodeHello(b []byte) (Greeting, error) {
+	r := &reader{b: b}
+	if Type(r.u8()) != Hello {
+		return Greeting{}, ErrMalformed
+	}
+	g := Greeting{Version: int(int32(r.u32())), Listeners: int(r.u32()), TTY: r.flag(), Filter: r.flag()}
+	if err := r.done(); err != nil {
+		return Greeting{}, err
+	}
+	if g.Version != Version {
+		return Greeting{}, ErrVersion
+	}
+	if g.Listeners > MaxListeners {
+		return Greeting{}, ErrMalformed
+	}
+	return g, nil
+}
+
+// EncodeSignal is a whole packet of a type that has no body: Go or Ready.
+func EncodeSignal(t Type) []byte { return []byte{byte(t)} }
+
+// PacketType is the type of a received packet. Packets without a body must be
+// one byte long. An empty one (end of file) is [ErrMalformed].
+func PacketType(b []byte) (Type, error) {
+	if len(b) == 0 || len(b) > MaxPacket {
+		return 0, ErrMalformed
+	}
+	switch t := Type(b[0]); t {
+	case Hello, Failed:
+		return t, nil
+	case Go, Ready:
+		if len(b) == 1 {
+			return t, nil
+		}
+	}
+	return 0, ErrMalformed
+}
+
+// The bounds of a failure's strings: PATH_MAX, and a sentence or two.
+const (
+	maxStep = 64
+	maxPath = 4096
+	maxText = 4096
+)
+
+// EncodeFailure is a whole Failed packet. Strings past their bounds are cut,
+// so that it always fits [MaxPacket].
+func EncodeFailure(f *Failure) []byte {
+	w := &writer{}
+	w.u8(byte(Failed))
+	w.str(cut(f.Step, maxStep))
+	w.str(cut(f.Path, maxPath))
+	w.u32(uint32(f.Errno))
+	w.str(cut(f.Text, maxText))
+	return w.b
+}
+
+// DecodeFailure reads a whole Failed packet.
+func DecodeFailure(b []byte) (*Failure, error) {
+	if len(b) > MaxPacket {
+		return nil, ErrTooLong
+	}
+	r := &reader{b: b}
+	if Type(r.u8()) != Failed {
+		return nil, ErrMalformed
+	}
+	f := &Failure{Step: r.str(), Path: r.str(), Errno: int(int32(r.u32())), Text: r.str()}
+	if err := r.done(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func cut(s string, n int) string {
+	if len(s) > n {
+		return s[:n]
+	}
+	return s
+}
