@@ -1,0 +1,107 @@
+package bwrap
+
+import (
+	"pinfold/guard"
+	"pinfold/plan"
+	"pinfold/stub/wire"
+)
+
+// StubPath is where the stub stands inside. A path under /dev can always be
+// made, since /dev is the launch's own; one under / can't once the root is
+// read-only.
+const StubPath = "/dev/.pinfold"
+
+// ProxyAddress is where the proxy listens on the sandbox's own loopback.
+const ProxyAddress = "127.0.0.1:3128"
+
+// The names of the descriptors that every launch has.
+const (
+	DataSeccomp = "seccomp" // the base filter, for bwrap --seccomp
+	DataStub    = "stub"    // the stub program
+)
+
+// Machine is what a translation needs to know of the machine it is for. Probe
+// fills it; tests hand it in.
+type Machine struct {
+	Bwrap       plan.Tool
+	Version     [3]int // of bubblewrap
+	Arch        string // GOARCH of the kernel's native ABI
+	LandlockABI int    // 0 when the kernel has none
+	UID, GID    int    // the caller's, who is the same inside
+
+	// Root is what stands at /, ProcSys what stands at /proc/sys.
+	Root, ProcSys guard.FileID
+	// ProcMasks are the entries of /proc that exist and tell or do too much.
+	ProcMasks []ProcEntry
+	// ProcReadOnly are the directories of /proc, /proc/sys first, that hold
+	// files the caller could write though they belong to no process.
+	ProcReadOnly []ProcEntry
+}
+
+// ProcEntry is one entry of /proc that belongs to no process.
+type ProcEntry struct {
+	Path string
+	Dir  bool
+	ID   guard.FileID
+}
+
+// Options are the caller's choices that aren't in the Grant.
+type Options struct {
+	// Umask of the caller, passed on to the command.
+	Umask int
+	// Fresh names directories that were made for this launch alone, so that
+	// the Plan can speak of them by name and stay the same from run to run.
+	Fresh []Fresh
+	// Parts replaces the embedded stub and filter; tests set it.
+	Parts *Parts
+}
+
+// Fresh is a directory made for one launch: the Plan has Name where the
+// arguments have Path.
+type Fresh struct {
+	Name string // "{run}"
+	Path string
+}
+
+// Parts are the programs that a launch hands to bubblewrap.
+type Parts struct {
+	Stub   []byte
+	Filter []byte
+}
+
+// Launch is a Grant translated: complete, and pure data.
+type Launch struct {
+	Plan *plan.Plan
+	// Args are bubblewrap's arguments up to, and without, "--" and the stub.
+	// A descriptor is "{fd:NAME}", an argument of its own, until the start.
+	// They go to bubblewrap NUL-separated through --args, so that nothing of
+	// the policy shows in a process list:
+	//
+	//	bwrap --args N -- /dev/.pinfold
+	Args []string
+	// Data are the descriptors to hand to bubblewrap, each used once, in the
+	// order in which Args names them.
+	Data []Datum
+	// Setup is for the stub. Listen is already set; the supervisor fills
+	// TTY, Rows and Cols.
+	Setup wire.Setup
+	// Proxy is where the proxy's listener is asked for (also Setup.Listen[0]),
+	// or "" when no host is allowed and there is no listener at all.
+	Proxy string
+	// Ghosts are the paths on the host that bubblewrap makes as mount points
+	// because nothing stands there yet, parents before children. Whoever runs
+	// the launch removes them afterwards, if they are still empty.
+	Ghosts []Ghost
+}
+
+// Datum is the content of one descriptor. Empty content may be /dev/null.
+type Datum struct {
+	Name    string
+	Content []byte
+}
+
+// Ghost is a mount point that shows on the host.
+type Ghost struct {
+	Path string
+	Dir  bool
+}
