@@ -27,6 +27,17 @@ type Policy struct {
 	// ("network.mode"), so that a launch can refuse a field whose
 	// enforcement isn't built instead of ignoring it.
 	Given map[string]Position
+
+	// Sources are the files that the policy was made of, the document first,
+	// then what it extends, each with the digest of the very bytes that were
+	// parsed: whoever trusted a file trusted these. Parse leaves it empty.
+	Sources []Source
+}
+
+// Source is one file of a policy.
+type Source struct {
+	File   string // absolute, as opened
+	SHA256 [32]byte
 }
 
 // Position is a place in a policy file; Line and Column count from one.
