@@ -1,0 +1,76 @@
+package seatbelt
+
+import (
+	"fmt"
+
+	"pinfold/policy"
+)
+
+// devices grants the few device nodes that programs need and denies every
+// other, whatever the base.
+func (w *writer) devices(o Options) {
+	w.comment("device nodes")
+	w.rule("deny", allOps, "subpath", "/dev")
+	w.rule("allow", "file-read-metadata file-read-data", "literal", "/dev")
+	for _, d := range readDevices {
+		w.rule("allow", readOps, "literal", d)
+	}
+	for _, d := range readWriteDevices {
+		w.rule("allow", deviceOps, "literal", d)
+	}
+	w.comment("standard streams by name")
+	w.rule("allow", deviceOps, "subpath", "/dev/fd")
+	if o.TTY != "" {
+		w.comment("the command's own terminal")
+		w.rule("allow", deviceOps, "literal", o.TTY)
+	}
+}
+
+// deviceOps: a device is read, written and asked by ioctl(2), never made.
+const deviceOps = readOps + " file-write* file-ioctl"
+
+// network lets the run reach the supervisor's proxy and what is listed.
+func (w *writer) network(v view, o Options) {
+	if o.ProxyPort != 0 {
+		w.comment("the supervisor's proxy")
+		w.line(fmt.Sprintf(`(allow network-outbound (remote tcp "localhost:%d"))`, o.ProxyPort))
+	}
+	for _, p := range o.Listen {
+		w.comment("network.expose")
+		w.line(fmt.Sprintf(`(allow network-bind network-inbound (local tcp "localhost:%d"))`, p))
+	}
+	w.comment("unix sockets: the run's own, in its own temporary directory")
+	if o.Tmp != "" {
+		w.socket("network-bind network-inbound", "local", "subpath", o.Tmp)
+		w.socket("network-outbound", "remote", "subpath", o.Tmp)
+	}
+	if v.unix == policy.SocketsAll {
+		w.err = firstError(w.err, &policy.Refusal{
+			Reason: policy.Unavailable, Code: "field_unavailable", Subject: "unix_sockets",
+			Why: `cannot enforce "unix_sockets": "all" with a sandbox profile: escape sockets can't be told apart`,
+			Fix: `list the sockets in "sockets"`,
+		})
+	}
+	for _, s := range v.sockets {
+		w.comment("socket: %s", s.Rule.Text)
+		w.socket("network-outbound", "remote", "literal", s.Path)
+		w.rule("allow", "file-read-metadata", "literal", s.Path)
+	}
+	if o.Trustd {
+		w.comment("certificates through the system's daemon (asked for)")
+		w.line(names("mach-lookup", "global-name", "com.apple.trustd.agent", "com.apple.trustd"))
+	}
+}
+
+func (w *writer) socket(ops, side, filter, p string) {
+	ref, err := w.params.of(p)
+	w.err = firstError(w.err, err)
+	w.line("(allow " + ops + " (" + side + " unix-socket (" + filter + " " + ref + ")))")
+}
+
+func firstError(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}

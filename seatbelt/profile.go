@@ -1,0 +1,241 @@
+package seatbelt
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"pinfold/guard"
+	"pinfold/policy"
+)
+
+// Options are what the supervisor adds to a Grant.
+type Options struct {
+	// ProxyPort is the supervisor's port on the host's loopback; zero when
+	// no host is allowed.
+	ProxyPort uint16
+	// Tmp is the launch's own temporary directory, canonical.
+	Tmp string
+	// Listen are loopback ports that a program inside may bind.
+	Listen []uint16
+	// TTY: the command has a terminal of its own, at this canonical path.
+	TTY string
+	// Trustd lets programs ask the system's certificate daemon, which Go
+	// programs need for TLS. It can fetch certificates by itself.
+	Trustd bool
+}
+
+// Text is a profile and the parameters it is run with.
+type Text struct {
+	Profile string
+	Params  []Param
+}
+
+// Map is the parameters as the evaluator takes them.
+func (t *Text) Map() map[string]string {
+	m := make(map[string]string, len(t.Params))
+	for _, p := range t.Params {
+		m[p.Name] = p.Value
+	}
+	return m
+}
+
+// The groups of operations. Each rule that can meet another names whole
+// groups, so that no rule is more specific by its operation than the other.
+const (
+	readOps  = "file-read* file-test-existence file-lock"
+	execOps  = "process-exec* file-map-executable"
+	writeOps = "file-write* file-link file-clone file-mknod"
+	allOps   = readOps + " " + execOps + " " + writeOps
+)
+
+// Profile writes the profile of a Grant.
+func Profile(g *guard.Grant, o Options) (*Text, error) {
+	return profile(view{
+		tier: g.Tier(), base: g.Base(), entries: g.Entries(), pins: g.Pins(),
+		sockets: g.Sockets(), unix: g.UnixSockets(),
+	}, o)
+}
+
+// view is what a profile needs of a Grant; tests make their own.
+type view struct {
+	tier    policy.Tier
+	base    policy.ReadBase
+	entries []guard.Entry
+	pins    []guard.Pin
+	sockets []guard.Socket
+	unix    policy.UnixSockets
+}
+
+func profile(v view, o Options) (*Text, error) {
+	if v.tier == policy.TierContainer {
+		return nil, &policy.Refusal{
+			Reason: policy.Unavailable, Code: "tier_not_expressible", Subject: string(v.tier),
+			Why: "cannot hold a container tier launch with a sandbox profile", Fix: `use "tier": "process"`,
+		}
+	}
+	w := &writer{params: parameters{names: map[string]string{}}}
+	w.line("(version 1)")
+	w.line("(deny default)")
+	w.fixed()
+	w.base(v.base)
+	w.hostTemporary()
+	for _, e := range v.entries {
+		w.entry(e)
+	}
+	w.lookups(v)
+	w.ownTemporary(o)
+	w.pins(v.pins)
+	w.devices(o)
+	w.network(v, o)
+	if w.err != nil {
+		return nil, w.err
+	}
+	return &Text{Profile: w.b.String(), Params: w.params.list}, nil
+}
+
+// writer collects the text; the first error sticks.
+type writer struct {
+	b      strings.Builder
+	params parameters
+	err    error
+}
+
+func (w *writer) line(s string) {
+	w.b.WriteString(s)
+	w.b.WriteByte('\n')
+}
+
+func (w *writer) comment(format string, args ...any) {
+	w.line("; " + comment(fmt.Sprintf(format, args...)))
+}
+
+// rule writes (verb ops (filter (param …))).
+func (w *writer) rule(verb, ops, filter, p string) {
+	ref, err := w.params.of(p)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	w.line("(" + verb + " " + ops + " (" + filter + " " + ref + "))")
+}
+
+// fixed writes what every process needs, from the table in services.go.
+func (w *writer) fixed() {
+	for _, s := range services {
+		w.comment("%s", s.why)
+		w.line(s.rule)
+	}
+}
+
+func (w *writer) base(b policy.ReadBase) {
+	w.comment("read.base: %s", orHost(b))
+	roots := map[policy.ReadBase][]string{policy.BaseHost: {"/"}, policy.BaseSystem: systemRoots, policy.BaseNone: loaderRoots}
+	for _, r := range roots[orHost(b)] {
+		w.rule("allow", readOps+" "+execOps, "subpath", r)
+	}
+	if orHost(b) == policy.BaseHost {
+		return
+	}
+	w.comment("the root directory itself is looked at by the loader and by getcwd")
+	w.rule("allow", "file-read-data file-read-metadata", "literal", "/")
+}
+
+func orHost(b policy.ReadBase) policy.ReadBase {
+	if b == "" {
+		return policy.BaseHost
+	}
+	return b
+}
+
+// hostTemporary denies the host's temporary directories, which on Linux the
+// launch doesn't see at all.
+func (w *writer) hostTemporary() {
+	w.comment("the host's temporary directories; TMPDIR is the launch's own")
+	for _, d := range hostTemporary {
+		w.rule("deny", allOps, "subpath", d)
+	}
+}
+
+// ownTemporary comes after the entries, since the directory lies in the
+// state directory, which they deny.
+func (w *writer) ownTemporary(o Options) {
+	if o.Tmp == "" {
+		return
+	}
+	w.comment("the launch's own temporary directory")
+	w.rule("allow", allOps, "subpath", o.Tmp)
+	for _, d := range above(o.Tmp) {
+		w.rule("allow", "file-read-metadata", "literal", d)
+	}
+}
+
+// lookups lets the directories above a granted path be looked up where
+// nothing else does, which realpath(3) and getcwd(3) need; they can't be
+// listed by it.
+func (w *writer) lookups(v view) {
+	var dirs []string
+	for _, e := range v.entries {
+		if e.Access >= guard.ReadOnly {
+			dirs = append(dirs, above(e.Path)...)
+		}
+	}
+	slices.Sort(dirs)
+	w.comment("directories on the way to what is granted")
+	for _, d := range slices.Compact(dirs) {
+		if !v.readable(d) {
+			w.rule("allow", "file-read-metadata", "literal", d)
+		}
+	}
+}
+
+// above lists the directories above p, without the root.
+func above(p string) []string {
+	var out []string
+	for d := path.Dir(p); d != "/" && d != "."; d = path.Dir(d) {
+		out = append(out, d)
+	}
+	return out
+}
+
+// readable reports what the nearest entry, else the base, says of p.
+func (v view) readable(p string) bool {
+	ok := orHost(v.base) == policy.BaseHost
+	for _, e := range v.entries {
+		if e.Path == p || strings.HasPrefix(p, strings.TrimSuffix(e.Path, "/")+"/") {
+			ok = e.Access >= guard.ReadOnly
+		}
+	}
+	return ok
+}
+
+// entry writes one rule of the Grant. A denied or read-only path is a
+// subpath whatever stands there now, so that nothing can be made beneath it.
+func (w *writer) entry(e guard.Entry) {
+	w.comment("%s: %s (%s, %s)", e.Access, e.Rule.Text, e.Rule.Class, e.Rule.Source)
+	switch e.Access {
+	case guard.ReadWrite:
+		w.rule("allow", allOps, filterFor(e.Kind), e.Path)
+	case guard.ReadOnly:
+		w.rule("allow", readOps+" "+execOps, filterFor(e.Kind), e.Path)
+		w.rule("deny", writeOps, "subpath", e.Path)
+	default:
+		w.rule("deny", allOps, "subpath", e.Path)
+	}
+}
+
+func filterFor(k guard.Kind) string {
+	if k == guard.Dir {
+		return "subpath"
+	}
+	return "literal"
+}
+
+// pins keeps the names above a covered path: rename(2) and rmdir(2) ask for
+// file-write-unlink on the old name. It comes after every allow.
+func (w *writer) pins(pins []guard.Pin) {
+	for _, p := range pins {
+		w.comment("pinned: something beneath it is covered")
+		w.rule("deny", "file-write-unlink", "literal", p.Path)
+	}
+}

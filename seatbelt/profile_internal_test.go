@@ -1,0 +1,343 @@
+package seatbelt
+
+import (
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"pinfold/guard"
+	"pinfold/policy"
+	"pinfold/seatbelt/sbpl"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func entry(p string, a guard.Access, k guard.Kind, text string) guard.Entry {
+	return guard.Entry{Path: p, Access: a, Kind: k, Rule: guard.Rule{Class: guard.ClassPolicy, Text: text, Source: "test"}}
+}
+
+// agent is a coding agent's grant, as the guard would make it.
+func agent() view {
+	return view{
+		base: policy.BaseHost,
+		entries: []guard.Entry{
+			entry("/Users/ann/.aws", guard.Empty, guard.Dir, "~/.aws"),
+			entry("/Users/ann/.netrc", guard.Empty, guard.File, "~/.netrc"),
+			entry("/Users/ann/.ssh", guard.Empty, guard.Dir, "~/.ssh"),
+			entry("/Users/ann/Library/Keychains", guard.Empty, guard.Dir, "~/Library/Keychains"),
+			entry("/Users/ann/state", guard.Deny, guard.Dir, "--state"),
+			entry("/Users/ann/w", guard.ReadWrite, guard.Dir, "{workspace}"),
+			entry("/Users/ann/.ssh/known_hosts", guard.ReadOnly, guard.File, "~/.ssh/known_hosts"),
+			entry("/Users/ann/w/.git/config", guard.ReadOnly, guard.File, ".git/config"),
+			entry("/Users/ann/w/.git/hooks", guard.ReadOnly, guard.Dir, ".git/hooks"),
+			entry("/Users/ann/w/secrets", guard.Deny, guard.Dir, "./secrets"),
+			entry("/Users/ann/w/.env", guard.Deny, guard.Missing, "./.env"),
+			entry("/Users/ann/w/secrets/public", guard.ReadWrite, guard.Dir, "./secrets/public"),
+		},
+		pins:    []guard.Pin{{Root: "/Users/ann/w", Path: "/Users/ann/w/.git"}},
+		sockets: []guard.Socket{{Path: "/Users/ann/tool.sock", Rule: guard.Rule{Text: "{toolbelt}"}}},
+	}
+}
+
+func options() Options {
+	return Options{ProxyPort: 49152, Tmp: "/Users/ann/state/tmp/1", Listen: []uint16{3000}, TTY: "/dev/ttys007"}
+}
+
+func build(t interface {
+	Helper()
+	Fatal(...any)
+}, v view, o Options) (*sbpl.Profile, map[string]string) {
+	t.Helper()
+	text, err := profile(v, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := sbpl.Parse(text.Profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, text.Map()
+}
+
+// ask evaluates under every reading and fails where they disagree.
+func ask(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, p *sbpl.Profile, params map[string]string, q sbpl.Query) bool {
+	t.Helper()
+	var first bool
+	for i, s := range sbpl.AllSemantics() {
+		v, err := p.Eval(q, params, s)
+		if err != nil {
+			t.Fatalf("%+v: %v", q, err)
+		}
+		if i == 0 {
+			first = v.Allow
+		}
+		if v.Allow != first {
+			t.Fatalf("%+v: the readings disagree: %v under the first, %v under %d (rule of line %d)", q, first, v.Allow, s, v.Rule.Line)
+		}
+	}
+	return first
+}
+
+// model is the guard's answer: the nearest entry, else the base.
+func model(v view, p string) guard.Access {
+	at := guard.ReadOnly
+	for _, e := range v.entries {
+		if p == e.Path || strings.HasPrefix(p, e.Path+"/") {
+			at = e.Access
+		}
+	}
+	return at
+}
+
+var (
+	readQueries  = []string{"file-read-data", "file-read-xattr", "process-exec", "file-map-executable"}
+	writeQueries = []string{
+		"file-write-create", "file-write-data", "file-write-unlink", "file-write-mode", "file-write-owner",
+		"file-write-flags", "file-write-times", "file-write-xattr", "file-link", "file-mknod", "file-clone",
+	}
+)
+
+// TestMatrix compares every operation at every path of interest with the
+// guard's model.
+func TestMatrix(t *testing.T) {
+	t.Parallel()
+	v := agent()
+	p, params := build(t, v, options())
+	pinned := map[string]bool{}
+	for _, pin := range v.pins {
+		pinned[pin.Path] = true
+	}
+	cases := 0
+	for _, e := range v.entries {
+		for _, tail := range []string{"", "/x", "/x/y", "x", "/.git/config", "/.."} {
+			target := filepath.Clean(e.Path + tail)
+			at := model(v, target)
+			if e.Kind != guard.Dir && tail != "" && strings.HasPrefix(tail, "/") {
+				continue // nothing can stand beneath a file
+			}
+			for _, op := range readQueries {
+				cases++
+				if got := ask(t, p, params, sbpl.Query{Op: op, Path: target}); got != (at >= guard.ReadOnly) {
+					t.Errorf("%s %s: got %v, the guard says %v", op, target, got, at)
+				}
+			}
+			for _, op := range writeQueries {
+				cases++
+				want := at == guard.ReadWrite && !(pinned[target] && op == "file-write-unlink")
+				if got := ask(t, p, params, sbpl.Query{Op: op, Path: target}); got != want {
+					t.Errorf("%s %s: got %v, the guard says %v", op, target, got, at)
+				}
+			}
+		}
+	}
+	if cases < 500 {
+		t.Errorf("only %d cases", cases)
+	}
+}
+
+// TestTraps are shapes that public reports name as broken elsewhere.
+func TestTraps(t *testing.T) {
+	t.Parallel()
+	p, params := build(t, agent(), options())
+	at := netip.MustParseAddrPort
+	for name, c := range map[string]struct {
+		q    sbpl.Query
+		want bool
+	}{
+		"mv ~/.aws x":                   {sbpl.Query{Op: "file-write-unlink", Path: "/Users/ann/.aws"}, false},
+		"mv .git g":                     {sbpl.Query{Op: "file-write-unlink", Path: "/Users/ann/w/.git"}, false},
+		"work inside .git":              {sbpl.Query{Op: "file-write-create", Path: "/Users/ann/w/.git/objects/aa"}, true},
+		"link a key into the workspace": {sbpl.Query{Op: "file-link", Path: "/Users/ann/.ssh/id"}, false},
+		"link a readable host file":     {sbpl.Query{Op: "file-link", Path: "/Users/ann/.bashrc"}, false},
+		"clone a denied file":           {sbpl.Query{Op: "file-clone", Path: "/Users/ann/.ssh/id"}, false},
+		"run a denied file":             {sbpl.Query{Op: "process-exec", Path: "/Users/ann/.ssh/id"}, false},
+		"late denied name":              {sbpl.Query{Op: "file-write-create", Path: "/Users/ann/w/.env"}, false},
+		"list a passable denied dir":    {sbpl.Query{Op: "file-read-data", Path: "/Users/ann/w/secrets"}, false},
+		"pass through it":               {sbpl.Query{Op: "file-read-metadata", Path: "/Users/ann/w/secrets"}, true},
+		"/dev/null":                     {sbpl.Query{Op: "file-write-data", Path: "/dev/null"}, true},
+		"raw disk":                      {sbpl.Query{Op: "file-read-data", Path: "/dev/rdisk0"}, false},
+		"own terminal":                  {sbpl.Query{Op: "file-write-data", Path: "/dev/ttys007"}, true},
+		"another terminal":              {sbpl.Query{Op: "file-write-data", Path: "/dev/ttys001"}, false},
+		"host's /tmp":                   {sbpl.Query{Op: "file-read-data", Path: "/private/tmp/x"}, false},
+		"own TMPDIR":                    {sbpl.Query{Op: "file-write-create", Path: "/Users/ann/state/tmp/1/x"}, true},
+		"other state":                   {sbpl.Query{Op: "file-read-data", Path: "/Users/ann/state/token"}, false},
+		"keychain service":              {sbpl.Query{Op: "mach-lookup", Name: "com.apple.SecurityServer"}, false},
+		"securityd":                     {sbpl.Query{Op: "mach-lookup", Name: "com.apple.securityd"}, false},
+		"keychain file":                 {sbpl.Query{Op: "file-read-data", Path: "/Users/ann/Library/Keychains/login.keychain-db"}, false},
+		"clipboard":                     {sbpl.Query{Op: "mach-lookup", Name: "com.apple.pasteboard.1"}, false},
+		"Apple Events":                  {sbpl.Query{Op: "appleevent-send", Name: "com.apple.finder"}, false},
+		"Launch Services":               {sbpl.Query{Op: "lsopen"}, false},
+		"configd":                       {sbpl.Query{Op: "mach-lookup", Name: "com.apple.SystemConfiguration.configd"}, true},
+		"trustd unasked":                {sbpl.Query{Op: "mach-lookup", Name: "com.apple.trustd.agent"}, false},
+		"other processes' arguments":    {sbpl.Query{Op: "sysctl-read", Name: "kern.procargs2"}, false},
+		"processor count":               {sbpl.Query{Op: "sysctl-read", Name: "hw.ncpu"}, true},
+		"set a sysctl":                  {sbpl.Query{Op: "sysctl-write", Name: "kern.hostname"}, false},
+		"multiprocessing semaphore":     {sbpl.Query{Op: "ipc-posix-sem-create", Name: "/mp-1"}, true},
+		"signal outside":                {sbpl.Query{Op: "signal", Target: "others"}, false},
+		"signal inside":                 {sbpl.Query{Op: "signal", Target: "same-sandbox"}, true},
+		"proxy":                         {sbpl.Query{Op: "network-outbound", Proto: "tcp", Remote: at("127.0.0.1:49152")}, true},
+		"another loopback port":         {sbpl.Query{Op: "network-outbound", Proto: "tcp", Remote: at("127.0.0.1:22")}, false},
+		"outside":                       {sbpl.Query{Op: "network-outbound", Proto: "tcp", Remote: at("192.0.2.1:443")}, false},
+		"proxy by UDP":                  {sbpl.Query{Op: "network-outbound", Proto: "udp", Remote: at("127.0.0.1:49152")}, false},
+		"expose":                        {sbpl.Query{Op: "network-bind", Proto: "tcp", Local: at("127.0.0.1:3000")}, true},
+		"bind elsewhere":                {sbpl.Query{Op: "network-bind", Proto: "tcp", Local: at("0.0.0.0:3000")}, false},
+		"listed socket":                 {sbpl.Query{Op: "network-outbound", Proto: "unix-socket", Path: "/Users/ann/tool.sock"}, true},
+		"docker":                        {sbpl.Query{Op: "network-outbound", Proto: "unix-socket", Path: "/private/var/run/docker.sock"}, false},
+		"host socket in the workspace":  {sbpl.Query{Op: "network-outbound", Proto: "unix-socket", Path: "/Users/ann/w/dev.sock"}, false},
+		"own socket":                    {sbpl.Query{Op: "network-outbound", Proto: "unix-socket", Path: "/Users/ann/state/tmp/1/s"}, true},
+		"setuid bit":                    {sbpl.Query{Op: "file-write-setugid", Path: "/Users/ann/.bashrc"}, false},
+		"a new job":                     {sbpl.Query{Op: "job-creation"}, false},
+		"graphics driver":               {sbpl.Query{Op: "iokit-open", Name: "IOSurfaceRootUserClient"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := ask(t, p, params, c.q); got != c.want {
+				t.Errorf("%+v: got %v, want %v", c.q, got, c.want)
+			}
+		})
+	}
+}
+
+// TestRandomGrants: whatever the rules, nearest wins under every reading.
+func TestRandomGrants(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		v := view{base: rapid.SampledFrom([]policy.ReadBase{policy.BaseHost, policy.BaseNone}).Draw(t, "base")}
+		seen := map[string]bool{}
+		var walk func(dir string, depth int)
+		walk = func(dir string, depth int) {
+			for _, n := range []string{"a", "b"} {
+				p := dir + "/" + n
+				if rapid.Bool().Draw(t, p) && !seen[p] {
+					seen[p] = true
+					a := rapid.SampledFrom([]guard.Access{guard.Deny, guard.Empty, guard.ReadOnly, guard.ReadWrite}).Draw(t, "access")
+					v.entries = append(v.entries, entry(p, a, guard.Dir, p))
+				}
+				if depth < 3 {
+					walk(p, depth+1)
+				}
+			}
+		}
+		walk("/r", 0)
+		p, params := build(t, v, Options{})
+		target := "/r" + strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"/a", "/b", "/c"}), 1, 5).Draw(t, "path"), "")
+		at := guard.Deny
+		if v.base == policy.BaseHost {
+			at = guard.ReadOnly
+		}
+		for _, e := range v.entries {
+			if target == e.Path || strings.HasPrefix(target, e.Path+"/") {
+				at = e.Access
+			}
+		}
+		if got := ask(t, p, params, sbpl.Query{Op: "file-read-data", Path: target}); got != (at >= guard.ReadOnly) {
+			t.Fatalf("read %s: %v, model %v", target, got, at)
+		}
+		if got := ask(t, p, params, sbpl.Query{Op: "file-write-create", Path: target}); got != (at == guard.ReadWrite) {
+			t.Fatalf("write %s: %v, model %v", target, got, at)
+		}
+	})
+}
+
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		v view
+		o Options
+	}{
+		"agent":    {agent(), options()},
+		"tightest": {view{base: policy.BaseNone}, Options{}},
+		"system":   {view{base: policy.BaseSystem, entries: []guard.Entry{entry("/Users/ann/w", guard.ReadWrite, guard.Dir, "{workspace}")}}, Options{Tmp: "/t"}},
+		"trustd":   {view{}, Options{Trustd: true, ProxyPort: 1}},
+	} {
+		text, err := profile(c.v, c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := text.Profile
+		for _, p := range text.Params {
+			got += fmt.Sprintf("; -D %s=%s\n", p.Name, p.Value)
+		}
+		file := filepath.Join("testdata", name+".sb")
+		if *update {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(want), got); d != "" {
+			t.Errorf("%s (-golden +got; rewrite with -update):\n%s", name, d)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for name, v := range map[string]view{
+		"container":   {tier: policy.TierContainer},
+		"not UTF-8":   {entries: []guard.Entry{entry("/w/\xff", guard.ReadWrite, guard.Dir, "x")}},
+		"all sockets": {unix: policy.SocketsAll},
+	} {
+		if _, err := profile(v, Options{}); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// FuzzPath: whatever a path holds, the profile parses, has the path as one
+// parameter, and grants that path alone.
+func FuzzPath(f *testing.F) {
+	f.Add(`/w/"a" (allow default)`)
+	f.Add("/w/\n(allow default)")
+	f.Add(`/w/\`)
+	f.Fuzz(func(t *testing.T, s string) {
+		p := filepath.Clean("/w/" + s)
+		if !strings.HasPrefix(p, "/w/") {
+			return
+		}
+		text, err := profile(view{base: policy.BaseNone, entries: []guard.Entry{entry(p, guard.ReadWrite, guard.Dir, s)}}, Options{})
+		if err != nil {
+			return
+		}
+		prof, err := sbpl.Parse(text.Profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ask(t, prof, text.Map(), sbpl.Query{Op: "file-write-data", Path: p}) {
+			t.Fatal("the granted path is refused")
+		}
+		if ask(t, prof, text.Map(), sbpl.Query{Op: "file-write-data", Path: "/other"}) {
+			t.Fatal("another path is granted")
+		}
+	})
+}
+
+func FuzzQuote(f *testing.F) {
+	f.Add(`a"b\c`)
+	f.Fuzz(func(t *testing.T, s string) {
+		if strings.ContainsAny(s, "\x00") {
+			return
+		}
+		p, err := sbpl.Parse("(version 1) (allow mach-lookup (global-name " + quote(s) + "))")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := p.Eval(sbpl.Query{Op: "mach-lookup", Name: s}, nil, sbpl.LastMatch)
+		if err != nil || (s != "" && !v.Allow) || len(p.Rules) != 1 {
+			t.Fatalf("%q became something else", s)
+		}
+	})
+}

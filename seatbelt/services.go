@@ -1,0 +1,81 @@
+package seatbelt
+
+// service is one rule that every launch has, and why.
+type service struct {
+	why  string
+	rule string
+}
+
+// services are the rules without which ordinary programs don't run. What is
+// not here is refused: keychain items (com.apple.SecurityServer,
+// com.apple.securityd), the clipboard (com.apple.pasteboard.1), Apple Events
+// (com.apple.coreservices.appleevents), opening programs by Launch Services
+// (com.apple.coreservices.launchservicesd, lsopen), screen and input
+// (com.apple.windowserver.active, IOHIDSystem), preferences (cfprefsd), file
+// system events, which name files that can't be read (com.apple.FSEvents).
+var services = []service{
+	{"programs start programs", "(allow process-fork)"},
+	{"signals and process information stay inside", "(allow signal (target self) (target same-sandbox))"},
+	{"ps and job control look at the run's own processes", "(allow process-info* (target self) (target same-sandbox))"},
+	{"users and groups: getpwnam(3), id(1)", names("mach-lookup", "global-name",
+		"com.apple.system.opendirectoryd.libinfo", "com.apple.system.opendirectoryd.membership")},
+	{"notify(3): time zone and network changes, read by libc itself", names("mach-lookup", "global-name",
+		"com.apple.system.notification_center")},
+	{"syslog(3) and os_log: writing only", names("mach-lookup", "global-name",
+		"com.apple.system.logger", "com.apple.logd")},
+	{"confstr(3) for the per-user directories", names("mach-lookup", "global-name", "com.apple.bsd.dirhelper")},
+	{"network configuration; Rust's system-configuration crate panics without it", names("mach-lookup", "global-name",
+		"com.apple.SystemConfiguration.configd")},
+	{"POSIX semaphores and shared memory: Python's multiprocessing",
+		"(allow ipc-posix-sem* ipc-posix-shm*)"},
+	{"hardware and version facts; not kern.proc*, which shows other processes' arguments",
+		names("sysctl-read", "sysctl-name", sysctls...)},
+	{"processor features, by prefix since each chip adds some",
+		names("sysctl-read", "sysctl-name-prefix", "hw.optional.", "hw.perflevel")},
+	{"vnode and socket ioctls that stdio asks for", "(allow system-fsctl socket-option-get socket-option-set)"},
+	{"pseudo-terminals", "(allow pseudo-tty)"},
+}
+
+// sysctls are the names that language run-times and libc read at start.
+var sysctls = []string{
+	"hw.activecpu", "hw.byteorder", "hw.cacheconfig", "hw.cachelinesize", "hw.cachelinesize_compat", "hw.cachesize",
+	"hw.cpufamily", "hw.cpufrequency", "hw.cpusubfamily", "hw.cpusubtype", "hw.cputype", "hw.l1dcachesize",
+	"hw.l1icachesize", "hw.l2cachesize", "hw.l3cachesize", "hw.logicalcpu", "hw.logicalcpu_max", "hw.machine",
+	"hw.memsize", "hw.model", "hw.ncpu", "hw.nperflevels", "hw.packages", "hw.pagesize", "hw.pagesize_compat",
+	"hw.physicalcpu", "hw.physicalcpu_max", "hw.tbfrequency", "hw.vectorunit",
+	"kern.argmax", "kern.clockrate", "kern.hostname", "kern.iossupportversion", "kern.maxfilesperproc", "kern.maxproc",
+	"kern.ngroups", "kern.osproductversion", "kern.osrelease", "kern.ostype", "kern.osvariant_status", "kern.osversion",
+	"kern.secure_kernel", "kern.usrstack64", "kern.version", "machdep.cpu.brand_string", "machdep.cpu.core_count",
+	"sysctl.proc_cputype", "sysctl.proc_native", "vm.loadavg", "vm.pagesize",
+}
+
+// systemRoots are the operating system's own trees ("read.base": "system").
+var systemRoots = []string{
+	"/System", "/Library", "/usr", "/bin", "/sbin", "/opt", "/private/etc", "/private/var/db/dyld",
+	"/private/var/db/timezone", "/Applications/Xcode.app",
+}
+
+// loaderRoots are what dyld maps before any program's first instruction
+// ("read.base": "none"); without them nothing starts.
+var loaderRoots = []string{
+	"/usr/lib", "/System/Library/Frameworks", "/System/Library/PrivateFrameworks", "/System/Library/dyld",
+	"/System/Volumes/Preboot/Cryptexes/OS", "/System/Cryptexes/OS", "/private/var/db/dyld",
+}
+
+// hostTemporary are directories that programs of every kind share.
+var hostTemporary = []string{"/private/tmp", "/private/var/tmp", "/private/var/folders"}
+
+// readWriteDevices may be opened by anyone and keep nothing.
+var readWriteDevices = []string{"/dev/null", "/dev/zero", "/dev/tty", "/dev/ptmx", "/dev/dtracehelper"}
+
+// readDevices are read only.
+var readDevices = []string{"/dev/random", "/dev/urandom", "/dev/autofs_nowait"}
+
+// names writes (allow op (filter "a" "b" …)).
+func names(op, filter string, list ...string) string {
+	s := "(allow " + op + " (" + filter
+	for _, n := range list {
+		s += " " + quote(n)
+	}
+	return s + "))"
+}
