@@ -56,7 +56,8 @@ func DecodeHello(b []byte) (Greeting, error) {
 	return g, nil
 }
 
-// EncodeSignal is a whole packet of a type that has no body: Go or Ready.
+// EncodeSignal is a whole packet of a type that has no body: Go, Ready,
+// Started or Stopped.
 func EncodeSignal(t Type) []byte { return []byte{byte(t)} }
 
 // PacketType is the type of a received packet. Packets without a body must be
@@ -68,7 +69,7 @@ func PacketType(b []byte) (Type, error) {
 	switch t := Type(b[0]); t {
 	case Hello, Failed:
 		return t, nil
-	case Go, Ready:
+	case Go, Ready, Started, Stopped:
 		if len(b) == 1 {
 			return t, nil
 		}

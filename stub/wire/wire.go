@@ -14,6 +14,18 @@
 //
 // Both ends are close-on-exec in the command, so the supervisor reads end of
 // file once the command runs.
+//
+// With a terminal (Setup.TTY) the stub stays: it is the session leader whose
+// controlling terminal the new one is, and runs the command as its child, in
+// a process group of its own in the foreground. Only so can the command be
+// stopped: the kernel ignores SIGTSTP in an orphaned process group, and a
+// session leader's own group is always one (setpgid(2), credentials(7)).
+//
+//	stub -> supervisor  Started (after Ready, SCM_RIGHTS: a pidfd of the command)
+//	stub -> supervisor  Stopped (each time the command was stopped)
+//
+// The supervisor continues the command's process group by itself. When the
+// command has ended, the stub ends with its code, or 128+n for a signal.
 package wire
 
 // The descriptors that the stub inherits.
@@ -34,6 +46,8 @@ const (
 	Go
 	Ready
 	Failed
+	Started
+	Stopped
 )
 
 // The stub's steps, in order, as a Failure names them.
@@ -63,6 +77,11 @@ type Setup struct {
 	Argv    []string
 	Env     []string
 	Dir     string
+	// Stderr is the descriptor that becomes the command's standard error,
+	// since bubblewrap's own is kept apart: what bubblewrap says must never
+	// mix with what the command says. The stub makes it descriptor 2 just
+	// before the exec. Zero: descriptor 2 is the command's already.
+	Stderr int
 	// Listen are TCP addresses to listen on and hand out, in order.
 	Listen []string
 	// TTY: open a pseudo-terminal inside, hand out its master, and make its

@@ -19,6 +19,7 @@ func full() *wire.Setup {
 		Argv:    []string{"sh", "-c", "echo \"\n\xff\x00\"", ""},
 		Env:     []string{"A=1", "B=\xfe\xff", "="},
 		Dir:     "/work dir/\xc3",
+		Stderr:  5,
 		Listen:  []string{"127.0.0.1:3128", "[::1]:3128"},
 		TTY:     7,
 		Rows:    24,
