@@ -1,0 +1,17 @@
+#!/bin/sh
+# Builds the stub for each architecture (default: amd64 arm64) into stub/bin,
+# where package stub embeds it. The bytes depend on the sources and the Go
+# version alone, and a file is replaced only when they differ, so that an
+# unchanged stub doesn't rebuild what embeds it.
+set -eu
+cd "$(dirname "$0")/.."
+for arch in ${*:-amd64 arm64}; do
+	out=stub/bin/init_$arch
+	CGO_ENABLED=0 GOOS=linux GOARCH=$arch GOFLAGS= \
+		go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o "$out.tmp" ./stub/init
+	if cmp -s "$out.tmp" "$out"; then
+		rm "$out.tmp"
+	else
+		mv "$out.tmp" "$out"
+	fi
+done

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"golang.org/x/sys/unix"
+
+	"pinfold/stub/wire"
+)
+
+// A place is what stands at a path inside: the object and the mount it is
+// seen through.
+type place struct {
+	stat unix.Stat_t
+	fs   unix.Statfs_t
+}
+
+// openPath opens a path without touching what it names. A symbolic link
+// anywhere in it is an error: canonical paths hold none, so one that appears
+// was put there (RESOLVE_NO_SYMLINKS, Linux 5.6, openat2(2)).
+func openPath(path string) (int, error) {
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	for {
+		fd, err := unix.Openat2(unix.AT_FDCWD, path, how)
+		if err != unix.EINTR && err != unix.EAGAIN { // EAGAIN: a rename raced with the lookup
+			return fd, err
+		}
+	}
+}
+
+// check compares one path with the Grant, and says what differs.
+func check(c *wire.Check) *wire.Failure {
+	differs := func(text string, err error) *wire.Failure {
+		return failed(wire.StepCheck, c.Path, text, err)
+	}
+	fd, err := openPath(c.Path)
+	if c.Kind == wire.CheckAbsent {
+		if err == unix.ENOENT || err == unix.ENOTDIR {
+			return nil
+		}
+		if err == nil {
+			unix.Close(fd)
+		}
+		return differs("something stands where nothing may", err)
+	}
+	if err != nil {
+		return differs("cannot be opened", err)
+	}
+	defer unix.Close(fd)
+	var p place
+	if err := unix.Fstat(fd, &p.stat); err != nil {
+		return differs("cannot be looked at", err)
+	}
+	if err := unix.Fstatfs(fd, &p.fs); err != nil {
+		return differs("its mount cannot be looked at", err)
+	}
+	if text := p.compare(c); text != "" {
+		return differs(text, nil)
+	}
+	return nil
+}
+
+// compare is the difference between what stands there and what should, or "".
+func (p *place) compare(c *wire.Check) string {
+	switch c.Kind {
+	case wire.CheckBind:
+		return p.compareBind(c)
+	case wire.CheckEmptyDir:
+		return first(p.readOnly(), p.tmpfs(), p.isKind(unix.S_IFDIR), p.mode(c.Mode), p.size(0))
+	case wire.CheckEmptyFile:
+		return first(p.readOnly(), p.tmpfs(), p.isKind(unix.S_IFREG), p.mode(c.Mode), p.size(c.Size))
+	case wire.CheckPrivateDir:
+		return first(p.writable(), p.tmpfs(), p.isKind(unix.S_IFDIR), p.mode(c.Mode))
+	case wire.CheckPassDir:
+		return first(p.readOnly(), p.tmpfs(), p.isKind(unix.S_IFDIR), p.mode(c.Mode))
+	}
+	return "unknown check " + itoa(uint64(c.Kind))
+}
+
+// compareBind: the host's very object, and unwritable where it has to be. A
+// write grant on a file system that is itself read-only is no difference:
+// the mount shows less than was granted, as it does on the host.
+func (p *place) compareBind(c *wire.Check) string {
+	if p.stat.Dev != c.Dev || p.stat.Ino != c.Ino {
+		return "is device " + itoa(p.stat.Dev) + " inode " + itoa(p.stat.Ino) +
+			" inside, but device " + itoa(c.Dev) + " inode " + itoa(c.Ino) + " in the grant"
+	}
+	if c.ReadOnly {
+		return p.readOnly()
+	}
+	return ""
+}
+
+func (p *place) readOnly() string {
+	if p.fs.Flags&unix.ST_RDONLY == 0 {
+		return "is writable"
+	}
+	return ""
+}
+
+func (p *place) writable() string {
+	if p.fs.Flags&unix.ST_RDONLY != 0 {
+		return "is read-only"
+	}
+	return ""
+}
+
+func (p *place) tmpfs() string {
+	if p.fs.Type != unix.TMPFS_MAGIC {
+		return "is not covered"
+	}
+	return ""
+}
+
+func (p *place) isKind(want uint32) string {
+	if p.stat.Mode&unix.S_IFMT != want {
+		return "is of another kind, mode " + octal(uint64(p.stat.Mode))
+	}
+	return ""
+}
+
+func (p *place) mode(want uint32) string {
+	if got := p.stat.Mode &^ unix.S_IFMT; got != want {
+		return "has mode " + octal(uint64(got)) + ", not " + octal(uint64(want))
+	}
+	return ""
+}
+
+// size also tells whether a tmpfs directory is empty, unreadable ones
+// included: its size is 20 bytes for each entry (BOGO_DIRENT_SIZE).
+func (p *place) size(want int64) string {
+	if p.stat.Size != want {
+		return "holds " + itoa(uint64(p.stat.Size)) + " bytes, not " + itoa(uint64(want))
+	}
+	return ""
+}
+
+// first is the first difference of several.
+func first(differences ...string) string {
+	for _, d := range differences {
+		if d != "" {
+			return d
+		}
+	}
+	return ""
+}

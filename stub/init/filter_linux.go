@@ -1,0 +1,42 @@
+package main
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold/stub/wire"
+)
+
+// The program's size is a uint16 count of 8-byte instructions, of which the
+// kernel takes BPF_MAXINSNS.
+const (
+	instructionSize = 8
+	maxInstructions = 4096
+)
+
+// loadFilter loads the second seccomp program and returns its notification
+// descriptor, seccomp_unotify(2). WAIT_KILLABLE_RECV (Linux 5.19) keeps a
+// signal from undoing a call that the supervisor is carrying out; older
+// kernels refuse the flag with EINVAL and do without.
+func loadFilter(program []byte) (int, *wire.Failure) {
+	n := len(program) / instructionSize
+	if len(program)%instructionSize != 0 || n > maxInstructions {
+		return -1, failed(wire.StepFilter, "", "the program has an impossible length", nil)
+	}
+	fprog := unix.SockFprog{Len: uint16(n), Filter: (*unix.SockFilter)(unsafe.Pointer(&program[0]))}
+	flags := uintptr(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
+	fd, errno := seccompFilterCall(flags|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &fprog)
+	if errno == unix.EINVAL {
+		fd, errno = seccompFilterCall(flags, &fprog)
+	}
+	if errno != 0 {
+		return -1, failed(wire.StepFilter, "", "cannot load the program", errno)
+	}
+	return fd, nil
+}
+
+func seccompFilterCall(flags uintptr, fprog *unix.SockFprog) (int, unix.Errno) {
+	fd, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(fprog)))
+	return int(fd), errno
+}

@@ -1,0 +1,41 @@
+package stub
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// bin holds init_<arch>; its README lets a bare clone compile.
+//
+//go:embed bin
+var bin embed.FS
+
+// ErrNotBuilt is what [Binary] returns from a build that left the stub out.
+var ErrNotBuilt = errors.New("stub not built: run make build")
+
+// Binary is the stub for an architecture, as GOARCH names it. The bytes are
+// the caller's own.
+func Binary(arch string) ([]byte, error) {
+	b, err := fs.ReadFile(bin, "bin/init_"+arch)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("cannot find the stub for %q: %w", arch, ErrNotBuilt)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the stub for %q: %w", arch, err)
+	}
+	return b, nil
+}
+
+// Digest is the SHA-256 of [Binary], in hexadecimal.
+func Digest(arch string) (string, error) {
+	b, err := Binary(arch)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:]), nil
+}

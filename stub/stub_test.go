@@ -1,0 +1,51 @@
+package stub_test
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"runtime"
+	"testing"
+
+	"pinfold/stub"
+)
+
+func TestBinaryNamesTheFix(t *testing.T) {
+	t.Parallel()
+	b, err := stub.Binary("pdp11")
+	if !errors.Is(err, stub.ErrNotBuilt) || b != nil {
+		t.Errorf("got %d bytes and %v, wanted ErrNotBuilt", len(b), err)
+	}
+}
+
+// Whatever is embedded is a static program for the machine it is named for.
+func TestBinaryIsStatic(t *testing.T) {
+	t.Parallel()
+	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
+		b, err := stub.Binary(arch)
+		if errors.Is(err, stub.ErrNotBuilt) && arch != runtime.GOARCH {
+			continue
+		}
+		if errors.Is(err, stub.ErrNotBuilt) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := elf.NewFile(bytes.NewReader(b))
+		if err != nil {
+			t.Fatalf("%s: %v", arch, err)
+		}
+		if f.Machine != machine {
+			t.Errorf("%s: machine %v", arch, f.Machine)
+		}
+		for _, p := range f.Progs {
+			if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+				t.Errorf("%s: not static: has %v", arch, p.Type)
+			}
+		}
+		if len(b) > 3<<20 {
+			t.Errorf("%s: %d bytes", arch, len(b))
+		}
+	}
+}
