@@ -1,0 +1,62 @@
+# What a developer types. `make help` lists it.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+export PATH := $(PATH):/usr/local/go/bin
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+TOOL := go tool -modfile=.ci/tools.mod
+# Packages that start goroutines or are called from several.
+RACE := ./bwrap/... ./cmd/... ./egress/... ./event/... ./guard/... ./plan/...
+FUZZTIME ?= 10s
+
+build: ## build the stub and the static bin/pinfold
+	@scripts/setup go
+	@sh stub/build.sh
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X main.buildVersion=$(VERSION)' -o bin/pinfold ./cmd/pinfold
+
+setup: ## install what building and testing need (as root, or with sudo)
+	@scripts/setup go run test
+
+demo: ## install what is missing, build, and show the main job
+	@scripts/setup go run
+	@$(MAKE) --no-print-directory build
+	@scripts/demo
+
+test: ## run everything that CI runs
+	@scripts/test
+
+unit: build ## run the tests of every package, less integration
+	go test ./...
+
+race: build ## run the tests of the concurrent packages under the race detector
+	go test -race $(RACE)
+
+integration: build ## attack real sandboxes as the calling user
+	PINFOLD_INTEGRATION=1 go test -count=1 -timeout 20m ./integration/...
+
+redteam: build ## run the shared red-team cases (needs root)
+	PINFOLD_REDTEAM=../shared/redteam go test -count=1 -timeout 40m -run TestRedteam -v ./integration/
+
+lint: ## vet, staticcheck, gofumpt, the house rules
+	@scripts/lint
+
+fuzz: ## fuzz every parser for FUZZTIME (10s) each
+	@scripts/fuzz $(FUZZTIME)
+
+cross: ## build, vet and compile the tests for the other platforms
+	@scripts/cross
+
+golden: build ## rewrite golden files and the generated seccomp programs
+	@scripts/golden
+
+bench: build ## measure launches and write docs/benchmarks.md
+	@scripts/bench
+
+clean: ## remove what was built
+	rm -rf bin stub/bin/init_*
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build setup demo test unit race integration redteam lint fuzz cross golden bench clean help
