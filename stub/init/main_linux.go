@@ -2,6 +2,7 @@
 //
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
+
 package main
 
 import (
