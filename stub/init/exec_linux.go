@@ -13,16 +13,19 @@ const defaultPath = "/bin:/usr/bin"
 // do.
 const shell = "/bin/sh"
 
-// execute becomes the command, searched for along the command's own PATH. It
+// executor runs one file. It returns only if that can't be executed.
+type executor func(path string, argv, env []string) error
+
+// execute runs the command, searched for along the command's own PATH. It
 // returns only on failure: ENOENT means that nothing of that name was found
 // (status 127), anything else that what was found can't be executed (126).
-func execute(argv, env []string) *wire.Failure {
+func execute(run executor, argv, env []string) *wire.Failure {
 	if len(argv) == 0 || argv[0] == "" {
 		return failed(wire.StepExec, "", "there is no command", unix.ENOENT)
 	}
 	var worst *wire.Failure
 	for _, path := range candidates(argv[0], env) {
-		f := attempt(path, argv, env)
+		f := attempt(run, path, argv, env)
 		if f == nil {
 			continue
 		}
@@ -58,8 +61,8 @@ func candidates(name string, env []string) []string {
 
 // attempt executes one candidate. It returns nil where the search goes on
 // because nothing is there.
-func attempt(path string, argv, env []string) *wire.Failure {
-	err := unix.Exec(path, argv, env)
+func attempt(run executor, path string, argv, env []string) *wire.Failure {
+	err := run(path, argv, env)
 	switch err {
 	case unix.ENOENT, unix.ENOTDIR:
 		if unix.Access(path, unix.F_OK) != nil {
@@ -68,7 +71,7 @@ func attempt(path string, argv, env []string) *wire.Failure {
 		return failed(wire.StepExec, path, "its interpreter is missing", unix.ENOEXEC)
 	case unix.ENOEXEC:
 		if isText(path) {
-			err = unix.Exec(shell, append([]string{shell, path}, argv[1:]...), env)
+			err = run(shell, append([]string{shell, path}, argv[1:]...), env)
 			return failed(wire.StepExec, path, "names no interpreter, and "+shell+" cannot run it", err)
 		}
 	}

@@ -67,6 +67,9 @@ func enter(s *wire.Setup, terminal int) *wire.Failure {
 	if f := takeTerminal(terminal, s.TTY); f != nil {
 		return f
 	}
+	if f := placeStderr(s); f != nil {
+		return f
+	}
 	unix.Umask(s.Umask)
 	if err := unix.Chdir(s.Dir); err != nil {
 		return failed(wire.StepDir, s.Dir, "cannot enter the working directory", err)
@@ -80,12 +83,16 @@ func enter(s *wire.Setup, terminal int) *wire.Failure {
 	return setLimits(s.Limits)
 }
 
-// become says Ready and executes the command.
+// become says Ready and executes the command, or runs it as the job of the
+// terminal that is its standard input.
 func become(s *wire.Setup) *wire.Failure {
 	if err := sendPacket(wire.EncodeSignal(wire.Ready), nil); err != nil {
 		return failed(wire.StepExec, "", "cannot tell the supervisor", err)
 	}
-	return execute(s.Argv, s.Env)
+	if s.TTY&wire.TTYStdin != 0 {
+		return execute(runJob, s.Argv, s.Env)
+	}
+	return execute(unix.Exec, s.Argv, s.Env)
 }
 
 func setLimits(list []wire.Rlimit) *wire.Failure {

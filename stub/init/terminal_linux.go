@@ -40,19 +40,24 @@ func openPeer(master int) (int, error) {
 	return int(fd), nil
 }
 
-// takeTerminal makes the slave the controlling terminal of a new session and
-// puts it in place of the streams whose bits are set. Without a terminal the
-// stub stays in bubblewrap's session, which has none: a session leader would
-// get the first pseudo-terminal it opens as its own.
+// takeTerminal puts the slave in place of the streams whose bits are set, and
+// makes it the controlling terminal of a new session if standard input is one
+// of them. Otherwise the stub stays in bubblewrap's session, which has none (a
+// session leader would get the first pseudo-terminal it opens as its own), in
+// a process group of its own, so that kill(0, …) reaches the command's alone.
 func takeTerminal(slave int, streams byte) *wire.Failure {
+	if slave < 0 || streams&wire.TTYStdin == 0 {
+		if err := unix.Setpgid(0, 0); err != nil {
+			return failed(wire.StepTerminal, "", "cannot start a process group", err)
+		}
+	}
 	if slave < 0 {
 		return nil
 	}
-	if _, err := unix.Setsid(); err != nil {
-		return failed(wire.StepTerminal, "", "cannot start a session", err)
-	}
-	if err := unix.IoctlSetInt(slave, unix.TIOCSCTTY, 0); err != nil {
-		return failed(wire.StepTerminal, "", "cannot take the controlling terminal", err)
+	if streams&wire.TTYStdin != 0 {
+		if f := control(slave); f != nil {
+			return f
+		}
 	}
 	for fd := range 3 {
 		if streams&(1<<fd) == 0 {
@@ -63,5 +68,28 @@ func takeTerminal(slave int, streams byte) *wire.Failure {
 		}
 	}
 	unix.Close(slave)
+	return nil
+}
+
+// control makes the slave the controlling terminal of a new session.
+func control(slave int) *wire.Failure {
+	if _, err := unix.Setsid(); err != nil {
+		return failed(wire.StepTerminal, "", "cannot start a session", err)
+	}
+	if err := unix.IoctlSetInt(slave, unix.TIOCSCTTY, 0); err != nil {
+		return failed(wire.StepTerminal, "", "cannot take the controlling terminal", err)
+	}
+	return nil
+}
+
+// placeStderr puts the command's standard error in place of bubblewrap's,
+// unless the terminal is there already.
+func placeStderr(s *wire.Setup) *wire.Failure {
+	if s.Stderr == 0 || s.TTY&wire.TTYStderr != 0 {
+		return nil
+	}
+	if err := unix.Dup3(s.Stderr, 2, 0); err != nil {
+		return failed(wire.StepClose, "", "cannot put standard error in place", err)
+	}
 	return nil
 }

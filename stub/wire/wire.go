@@ -15,7 +15,7 @@
 // Both ends are close-on-exec in the command, so the supervisor reads end of
 // file once the command runs.
 //
-// With a terminal (Setup.TTY) the stub stays: it is the session leader whose
+// With a terminal as standard input (TTYStdin) the stub stays: it is the session leader whose
 // controlling terminal the new one is, and runs the command as its child, in
 // a process group of its own in the foreground. Only so can the command be
 // stopped: the kernel ignores SIGTSTP in an orphaned process group, and a
@@ -85,8 +85,8 @@ type Setup struct {
 	// Listen are TCP addresses to listen on and hand out, in order.
 	Listen []string
 	// TTY: open a pseudo-terminal inside, hand out its master, and make its
-	// slave the command's standard streams and controlling terminal. The bits
-	// say which streams are replaced (1 stdin, 2 stdout, 4 stderr).
+	// slave the standard streams that the bits name. With TTYStdin it is the
+	// command's controlling terminal as well.
 	TTY byte
 	// Rows and Cols are the first window size.
 	Rows, Cols uint16
@@ -104,6 +104,13 @@ type Setup struct {
 	// whose descriptor is handed out; empty for none.
 	Filter []byte
 }
+
+// The bits of Setup.TTY.
+const (
+	TTYStdin = 1 << iota
+	TTYStdout
+	TTYStderr
+)
 
 // Rlimit is one setrlimit(2) call.
 type Rlimit struct {
