@@ -24,7 +24,7 @@ type Plan struct {
 	Listeners []string    `json:"listeners,omitempty"`
 	Layers    []Layer     `json:"layers"`
 	Filter    Filter      `json:"filter"`
-	Limits    any         `json:"limits,omitempty"`
+	Limits    []Limit     `json:"limits,omitempty"`
 	Signals   Signals     `json:"signals"`
 	Require   []string    `json:"require,omitempty"`
 	Owner     guard.Owner `json:"owner"`
@@ -59,6 +59,12 @@ type Mount struct {
 type Layer struct {
 	Name  string `json:"name"`
 	State string `json:"state"` // "on", or "off: why"
+}
+
+// Limit is one resource bound: "memory", in the unit of its name.
+type Limit struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // Filter names the seccomp program.
