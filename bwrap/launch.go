@@ -29,11 +29,13 @@ type Machine struct {
 	LandlockABI int    // 0 when the kernel has none
 	UID, GID    int    // the caller's, who is the same inside
 
-	// Root is what stands at /, ProcSys what stands at /proc/sys.
-	Root, ProcSys guard.FileID
+	// Root is what stands at /, Sys what stands at /sys.
+	Root, Sys guard.FileID
+	// Private are /tmp and /var/tmp, less those that are missing or links.
+	Private []string
 	// ProcMasks are the entries of /proc that exist and tell or do too much.
 	ProcMasks []ProcEntry
-	// ProcReadOnly are the directories of /proc, /proc/sys first, that hold
+	// ProcReadOnly are the entries of /proc, /proc/sys among them, that hold
 	// files the caller could write though they belong to no process.
 	ProcReadOnly []ProcEntry
 }
@@ -92,6 +94,8 @@ type Launch struct {
 	// because nothing stands there yet, parents before children. Whoever runs
 	// the launch removes them afterwards, if they are still empty.
 	Ghosts []Ghost
+
+	setEnv map[string]string // for Shell: the values that the policy writes
 }
 
 // Datum is the content of one descriptor. Empty content may be /dev/null.

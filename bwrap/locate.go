@@ -1,0 +1,169 @@
+package bwrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"pinfold/plan"
+	"pinfold/policy"
+)
+
+// toolName is bubblewrap's program.
+const toolName = "bwrap"
+
+// Locate finds bubblewrap on a PATH and asks it for its version. An entry
+// that the sandboxed side can write (forbidden says so of a path), that is
+// relative, or that a user other than root and the caller can write is passed
+// over: whoever can replace bubblewrap is outside the boundary from then on.
+func Locate(ctx context.Context, path string, forbidden func(path string) bool) (plan.Tool, error) {
+	var passed []string
+	for _, dir := range filepath.SplitList(path) {
+		found, err := trusted(filepath.Join(dir, toolName), forbidden)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			passed = append(passed, err.Error())
+			continue
+		}
+		return identify(ctx, found)
+	}
+	return plan.Tool{}, missingTool(passed)
+}
+
+// trusted follows a path to a program, and checks everything on the way.
+func trusted(path string, forbidden func(string) bool) (string, error) {
+	if !filepath.IsAbs(path) {
+		return "", fmt.Errorf("%q is relative", path)
+	}
+	found, info, err := follow(path, func(step string, info fs.FileInfo) error {
+		if forbidden != nil && forbidden(step) {
+			return fmt.Errorf("%q can be written from inside", step)
+		}
+		if why := writableByOthers(info, os.Geteuid()); why != "" {
+			return fmt.Errorf("%q %s", step, why)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+		return "", fmt.Errorf("%q is not executable", found)
+	case info.Mode()&fs.ModeSetuid != 0:
+		return "", fmt.Errorf("%q is setuid, and --disable-userns needs one that isn't", found)
+	}
+	return found, nil
+}
+
+// maxLinks is how many symbolic links the kernel follows: path_resolution(7).
+const maxLinks = 40
+
+// follow resolves a path component by component and visits everything that
+// it passes: directories, links, and what it ends at.
+func follow(path string, visit func(string, fs.FileInfo) error) (string, fs.FileInfo, error) {
+	at, rest, links := "/", strings.Split(path, "/"), 0
+	info, err := os.Lstat(at)
+	if err != nil {
+		return "", nil, err
+	}
+	for err = visit(at, info); err == nil && len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		if name == "" || name == "." {
+			continue
+		}
+		next := filepath.Join(at, name)
+		if info, err = os.Lstat(next); err != nil {
+			break
+		}
+		if err = visit(next, info); err != nil {
+			break
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", nil, fmt.Errorf("%q has too many symbolic links", path)
+		}
+		var target string
+		if target, err = os.Readlink(next); err != nil {
+			break
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	return at, info, nil
+}
+
+func missingTool(passed []string) error {
+	r := &policy.Refusal{
+		Reason: policy.Unavailable, Code: "bwrap_missing", Subject: toolName,
+		Why: "cannot find bubblewrap: no bwrap on the PATH",
+		Fix: "install it: apt install bubblewrap (or dnf, pacman, zypper, apk)",
+	}
+	if len(passed) > 0 {
+		r.Code = "bwrap_untrusted"
+		r.Why = "cannot use bubblewrap: " + strings.Join(passed, "; ")
+		r.Fix = "install it where only root can write, as the system's package does"
+	}
+	return r
+}
+
+// versionTimeout bounds a program that should answer in milliseconds.
+const versionTimeout = 10 * time.Second
+
+// identify asks a bubblewrap for its version.
+func identify(ctx context.Context, path string) (plan.Tool, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.Env = []string{} // no LD_PRELOAD and the like
+	cmd.Dir = "/"
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if err == nil {
+		_, err = parseVersion(string(out))
+	}
+	if err != nil {
+		return plan.Tool{}, &policy.Refusal{
+			Reason: policy.Unavailable, Code: "bwrap_broken", Subject: path,
+			Why: fmt.Sprintf("cannot learn the version of %q: %v", path, err),
+			Fix: "run it with --version, and reinstall it if it fails", Err: err,
+		}
+	}
+	return plan.Tool{Path: path, Version: strings.TrimPrefix(strings.TrimSpace(string(out)), "bubblewrap ")}, nil
+}
+
+// parseVersion reads "bubblewrap 0.8.0", or "0.8.0"; what follows the third
+// number ("-rc1") doesn't matter.
+func parseVersion(s string) (v [3]int, err error) {
+	parts := strings.SplitN(strings.TrimPrefix(strings.TrimSpace(s), "bubblewrap "), ".", 3)
+	for i := range v {
+		if i >= len(parts) {
+			return v, fmt.Errorf("cannot read version %q: got %d numbers, wanted 3", s, i)
+		}
+		digits := parts[i]
+		if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); i == 2 && end >= 0 {
+			digits = digits[:end]
+		}
+		if v[i], err = strconv.Atoi(digits); err != nil {
+			return v, fmt.Errorf("cannot read version %q: %w", s, err)
+		}
+	}
+	return v, nil
+}

@@ -1,0 +1,127 @@
+package bwrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold/guard"
+)
+
+// probe reads the machine. Nothing here starts a process: whether namespaces
+// can be made is learnt by making them, when the launch itself starts.
+func probe(ctx context.Context, m Machine) (Machine, error) {
+	if err := ctx.Err(); err != nil {
+		return Machine{}, err
+	}
+	m.Arch, m.UID, m.GID = runtime.GOARCH, os.Getuid(), os.Getgid()
+	var err error
+	if m.LandlockABI, err = landlockABI(); err != nil {
+		return Machine{}, err
+	}
+	for p, id := range map[string]*guard.FileID{"/": &m.Root, "/sys": &m.Sys} {
+		if _, *id, err = look(p); err != nil {
+			return Machine{}, err
+		}
+	}
+	if m.Private, err = privateHere(); err != nil {
+		return Machine{}, err
+	}
+	return probeProc(m)
+}
+
+// landlockABI asks the kernel for its version of Landlock: landlock(7). The
+// errors are those of a kernel built without it, and booted without it.
+func landlockABI() (int, error) {
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	switch errno {
+	case 0:
+		return int(abi), nil
+	case unix.ENOSYS, unix.EOPNOTSUPP:
+		return 0, nil
+	}
+	return 0, fmt.Errorf("cannot learn the version of Landlock: %w", errno)
+}
+
+// look is the kind and identity of what stands at a path.
+func look(p string) (fs.FileInfo, guard.FileID, error) {
+	info, err := os.Lstat(p)
+	if err != nil {
+		return nil, guard.FileID{}, fmt.Errorf("cannot look at %q: %w", p, err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil, guard.FileID{}, fmt.Errorf("internal error: no stat of %q", p)
+	}
+	return info, guard.FileID{Dev: st.Dev, Ino: st.Ino}, nil
+}
+
+// privateHere are the temporary directories that can be mounted over.
+func privateHere() ([]string, error) {
+	var dirs []string
+	for _, p := range []string{"/tmp", "/var/tmp"} {
+		real, err := filepath.EvalSymlinks(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot resolve %q: %w", p, err)
+		}
+		if real == p {
+			dirs = append(dirs, p)
+		}
+	}
+	return dirs, nil
+}
+
+// probeProc finds what of /proc belongs to no process.
+func probeProc(m Machine) (Machine, error) {
+	names, err := os.ReadDir("/proc")
+	if err != nil {
+		return Machine{}, fmt.Errorf("cannot list /proc: %w", err)
+	}
+	for _, d := range names {
+		if d.Type()&fs.ModeSymlink != 0 || strings.Trim(d.Name(), "0123456789") == "" {
+			continue
+		}
+		if m, err = sortProc(m, d.Name()); err != nil {
+			return Machine{}, err
+		}
+	}
+	if len(m.ProcReadOnly) == 0 {
+		return Machine{}, errors.New("cannot find /proc/sys")
+	}
+	return m, nil
+}
+
+// sortProc decides about one entry of /proc: masked, read-only, or as it is.
+// The files of root are writable to root's command without any capability.
+func sortProc(m Machine, name string) (Machine, error) {
+	masked := slices.ContainsFunc(procMasks, func(p procMask) bool {
+		return p.name == name && (!p.root || m.UID == 0)
+	})
+	if !masked && name != "sys" && (m.UID != 0 || slices.Contains(procNamespaced, name)) {
+		return m, nil
+	}
+	info, id, err := look("/proc/" + name)
+	if err != nil {
+		return Machine{}, err
+	}
+	e := ProcEntry{Path: "/proc/" + name, Dir: info.IsDir(), ID: id}
+	switch {
+	case masked:
+		m.ProcMasks = append(m.ProcMasks, e)
+	case e.Dir || info.Mode()&0o222 != 0:
+		m.ProcReadOnly = append(m.ProcReadOnly, e)
+	}
+	return m, nil
+}

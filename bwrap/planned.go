@@ -1,0 +1,101 @@
+package bwrap
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"pinfold/guard"
+	"pinfold/plan"
+	"pinfold/policy"
+)
+
+// planOf is the launch as it is pinned.
+func planOf(in input, m Machine, o Options, b *builder, l *Launch) *plan.Plan {
+	f := freshNames(o.Fresh)
+	return &plan.Plan{
+		Version: plan.Version, Backend: "bwrap", Tool: m.Bwrap,
+		Args:    f.all(l.Args),
+		Data:    planData(l.Data),
+		Command: in.Argv, Dir: f.name(in.Dir),
+		EnvNames: envNames(l.Setup.Env), Withheld: in.Withheld,
+		Mounts:    f.mounts(b.mounts),
+		Hosts:     hostTexts(in.Network.Allow),
+		DenyHosts: hostTexts(in.Network.Deny),
+		Sockets:   socketPaths(in.Sockets),
+		Listeners: l.Setup.Listen,
+		Layers:    layers(m),
+		Filter:    plan.Filter{Mode: string(filterMode(in)), Arch: m.Arch, SHA256: digest(o.Parts.Filter)},
+		// TERM reaches the command itself, which may handle it.
+		Signals: plan.Signals{Stop: "term"},
+		Require: in.Require, Owner: in.Owner, Paths: f.paths(in.Paths), Notes: in.Notes,
+		Stub: digest(o.Parts.Stub),
+	}
+}
+
+func planData(data []Datum) []plan.Data {
+	out := make([]plan.Data, 0, len(data))
+	for _, d := range data {
+		out = append(out, plan.Data{Name: d.Name, SHA256: digest(d.Content), Size: int64(len(d.Content))})
+	}
+	return out
+}
+
+func socketPaths(sockets []guard.Socket) []string {
+	var out []string
+	for _, s := range sockets {
+		out = append(out, s.Path)
+	}
+	return out
+}
+
+func hostTexts(hosts []policy.HostPattern) []string {
+	var out []string
+	for _, h := range hosts {
+		out = append(out, h.Text)
+	}
+	return out
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// freshNames replaces directories made for one launch by their names. A name
+// can't be mistaken for a path: it doesn't begin with a slash.
+type freshNames []Fresh
+
+func (f freshNames) name(p string) string {
+	for _, fresh := range f {
+		if p == fresh.Path || isBelow(p, fresh.Path) {
+			return fresh.Name + strings.TrimPrefix(p, fresh.Path)
+		}
+	}
+	return p
+}
+
+func (f freshNames) all(paths []string) []string {
+	out := make([]string, 0, len(paths))
+	for _, p := range paths {
+		out = append(out, f.name(p))
+	}
+	return out
+}
+
+func (f freshNames) mounts(ms []plan.Mount) []plan.Mount {
+	out := make([]plan.Mount, 0, len(ms))
+	for _, m := range ms {
+		m.Path = f.name(m.Path)
+		m.Rule.Text = f.name(m.Rule.Text)
+		out = append(out, m)
+	}
+	return out
+}
+
+func (f freshNames) paths(p guard.Paths) guard.Paths {
+	for _, s := range []*string{&p.Workspace, &p.Run, &p.Toolbelt, &p.Home, &p.Record, &p.State, &p.Tmp} {
+		*s = f.name(*s)
+	}
+	return p
+}

@@ -1,0 +1,78 @@
+package bwrap
+
+import (
+	"pinfold/guard"
+	"pinfold/stub/wire"
+)
+
+// Translate turns a Grant into a Launch for a machine. It is pure: the same
+// arguments give the same Launch. What this tier can't enforce is refused.
+func Translate(g *guard.Grant, m Machine, o Options) (*Launch, error) {
+	return translate(inputOf(g), m, o)
+}
+
+func translate(in input, m Machine, o Options) (*Launch, error) {
+	if err := refuseUnbuilt(in); err != nil {
+		return nil, err
+	}
+	if err := checkMachine(m); err != nil {
+		return nil, err
+	}
+	if err := checkRequire(in.Require, m); err != nil {
+		return nil, err
+	}
+	if o.Parts == nil {
+		parts, err := embedded(m.Arch, filterMode(in))
+		if err != nil {
+			return nil, err
+		}
+		o.Parts = parts
+	}
+	b, err := build(in, m, o)
+	if err != nil {
+		return nil, err
+	}
+	l := &Launch{
+		Args:   append(isolation(), b.args...),
+		Data:   append([]Datum{{Name: DataSeccomp, Content: o.Parts.Filter}}, b.data...),
+		Ghosts: b.ghosts,
+		Setup:  setup(in, m, o, b),
+		setEnv: in.SetEnv,
+	}
+	if err := checkSize(b, l, in); err != nil {
+		return nil, err
+	}
+	if len(in.Network.Allow) > 0 {
+		l.Proxy = ProxyAddress
+		l.Setup.Listen = []string{ProxyAddress}
+	}
+	l.Setup.Env = commandEnv(in.Env, l.Proxy)
+	l.Plan = planOf(in, m, o, b, l)
+	return l, nil
+}
+
+// isolation is what every launch begins with. --unshare-user is asked for by
+// name, since bubblewrap run by root leaves it out otherwise; --cap-drop ALL
+// likewise, since root's command would keep every capability. The name of the
+// host is copied into the uts namespace by the kernel.
+func isolation() []string {
+	return []string{
+		"--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup",
+		"--disable-userns", "--die-with-parent", "--new-session",
+		"--cap-drop", "ALL",
+		"--seccomp", fdName(DataSeccomp),
+		"--chdir", "/",
+	}
+}
+
+// setup is what the stub must know, less what belongs to one start.
+func setup(in input, m Machine, o Options, b *builder) wire.Setup {
+	return wire.Setup{
+		Version:  wire.Version,
+		Argv:     in.Argv,
+		Dir:      in.Dir,
+		Checks:   b.checks,
+		Landlock: landlock(b, m),
+		Umask:    o.Umask,
+	}
+}

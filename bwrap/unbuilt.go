@@ -1,0 +1,71 @@
+package bwrap
+
+import (
+	"fmt"
+
+	"pinfold/policy"
+)
+
+// unbuilt is a field of a policy that this tier can't enforce yet. Such a
+// field refuses the launch; it is never ignored.
+type unbuilt struct {
+	field string
+	set   func(input) bool
+	fix   string
+}
+
+// unbuiltFields holds one line for each: delete it once the field is enforced.
+var unbuiltFields = []unbuilt{
+	{"tier", func(in input) bool { return in.Tier == policy.TierContainer }, `use "tier": "process"`},
+	{"container", func(in input) bool { return in.given("container") }, "leave the field out"},
+	{"network.mode", func(in input) bool { return in.Network.Mode == policy.ModeTransparent }, `use "auto" or "proxy"`},
+	{"network.verify_tls_name", func(in input) bool { return isTrue(in.Network.VerifyTLSName) }, "leave the field out"},
+	{"network.host_ports", func(in input) bool { return len(in.Network.HostPorts) > 0 }, `list "127.0.0.1:PORT" in network.allow and go through the proxy`},
+	{"network.expose", func(in input) bool { return len(in.Network.Expose) > 0 }, "leave the field out"},
+	{"network.budget", func(in input) bool { return in.Network.Budget != policy.Budget{} }, "leave the field out"},
+	{"network.upstream", func(in input) bool { return in.Network.Upstream != "" }, "leave the field out"},
+	{"sockets", func(in input) bool { return len(in.Sockets) > 0 && in.UnixSockets != policy.SocketsAll }, `use "unix_sockets": "all", which lets the command reach every socket that it sees`},
+	{"limits.cpus", func(in input) bool { return in.Limits.CPUs != 0 }, "leave the field out"},
+	{"limits.memory", func(in input) bool { return in.Limits.Memory != 0 }, "leave the field out"},
+	{"limits.pids", func(in input) bool { return in.Limits.PIDs != 0 }, "leave the field out"},
+	{"limits.files", func(in input) bool { return in.Limits.Files != 0 }, "leave the field out"},
+	{"limits.file_size", func(in input) bool { return in.Limits.FileSize != 0 }, "leave the field out"},
+	{"limits.tmp", func(in input) bool { return in.Limits.Tmp != 0 }, "leave the field out"},
+	{"limits.timeout", func(in input) bool { return in.Limits.Timeout != 0 }, "use --timeout"},
+	{"limits.idle_timeout", func(in input) bool { return in.Limits.IdleTimeout != 0 }, "leave the field out"},
+}
+
+// refuseUnbuilt refuses the first field that is set and can't be enforced.
+func refuseUnbuilt(in input) error {
+	for _, u := range unbuiltFields {
+		if !u.set(in) {
+			continue
+		}
+		return &policy.Refusal{
+			Reason:  policy.Unavailable,
+			Code:    "field_unavailable",
+			Subject: u.field,
+			Rule:    in.position(u.field),
+			Why:     fmt.Sprintf("cannot enforce %s: the process tier has no means for it yet", u.field),
+			Fix:     u.fix,
+		}
+	}
+	return nil
+}
+
+// given reports whether the policy document sets a field.
+func (in input) given(field string) bool {
+	_, ok := in.Given[field]
+	return ok
+}
+
+// position is where the policy document sets a field, for people.
+func (in input) position(field string) string {
+	at, ok := in.Given[field]
+	if !ok || at.File == "" {
+		return field
+	}
+	return fmt.Sprintf("%s:%d:%d %s", at.File, at.Line, at.Column, field)
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
