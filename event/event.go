@@ -1,5 +1,3 @@
-// Package event holds what a run reports: one JSON object a line, for
-// denials and, on request, for every flow.
 package event
 
 import "time"

@@ -1,0 +1,103 @@
+package egress
+
+import (
+	"net"
+	"slices"
+	"strings"
+)
+
+// ProxyVariable tells `pinfold connect` where the proxy is.
+const ProxyVariable = "PINFOLD_PROXY"
+
+// noProxy is the sandbox's own loopback and nothing else: a private network
+// that the policy lists is reached through the proxy like everything. "[::1]"
+// is left out because it breaks clients that split at colons.
+const noProxy = "localhost,127.0.0.1,::1"
+
+// ProxyEnv is the environment that sends everyday programs to the proxy at
+// addr ("127.0.0.1:3128", as seen from inside) with no flags. It needs no
+// password: whoever can connect to addr is inside.
+func ProxyEnv(addr string) []string {
+	web, socks := "http://"+addr, "socks5h://"+addr
+	env := []string{
+		ProxyVariable + "=" + addr,
+		// Node's own fetch and http modules look at the variables only when
+		// told to (Node 22.21, 24.5); older ones ignore this.
+		"NODE_USE_ENV_PROXY=1",
+		"JAVA_TOOL_OPTIONS=" + javaOptions(addr),
+		// rsync daemons, by CONNECT.
+		"RSYNC_PROXY=" + addr,
+	}
+	for _, p := range []struct{ name, value string }{
+		{"HTTP_PROXY", web}, {"HTTPS_PROXY", web}, {"ALL_PROXY", socks}, {"NO_PROXY", noProxy},
+	} {
+		env = append(env, p.name+"="+p.value, strings.ToLower(p.name)+"="+p.value)
+	}
+	slices.Sort(env)
+	return env
+}
+
+// javaOptions are the system properties that java.net, and what builds on it
+// (Gradle, Maven, sbt), are proxied by. The JVM ignores the variables. Its
+// default for nonProxyHosts is already the loopback.
+func javaOptions(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		host, port = addr, "80"
+	}
+	return "-Dhttp.proxyHost=" + host + " -Dhttp.proxyPort=" + port +
+		" -Dhttps.proxyHost=" + host + " -Dhttps.proxyPort=" + port
+}
+
+// SSHEnv makes git and rsync reach ssh servers through the proxy, by
+// `pinfold connect`. The executable's path must be visible inside; where it
+// isn't, leave these variables out.
+func SSHEnv(pinfold string) []string {
+	// ssh expands % in ProxyCommand and runs it with the user's shell; git
+	// runs GIT_SSH_COMMAND with sh. So the path is quoted twice.
+	inner := shellQuote(strings.ReplaceAll(pinfold, "%", "%%")) + " connect %h %p"
+	ssh := "ssh -o " + shellQuote("ProxyCommand="+inner)
+	return []string{"GIT_SSH_COMMAND=" + ssh, "RSYNC_RSH=" + ssh}
+}
+
+// shellQuote quotes for sh where that is needed.
+func shellQuote(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-%+,:@") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// foreign are variables that name a proxy which can't be reached from inside,
+// beside the ones that ProxyEnv sets itself.
+var foreign = []string{"FTP_PROXY", "ftp_proxy", "SOCKS_PROXY", "socks_proxy", "GRPC_PROXY", "grpc_proxy", "WS_PROXY", "WSS_PROXY",
+	"npm_config_proxy", "npm_config_https_proxy", "npm_config_noproxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY", "PIP_PROXY",
+	"CARGO_HTTP_PROXY", "GLOBAL_AGENT_HTTP_PROXY", "GLOBAL_AGENT_HTTPS_PROXY"}
+
+// ApplyEnv gives an environment the wiring of [ProxyEnv] and [SSHEnv]: it
+// replaces what the caller had, since the caller's proxies can't be reached
+// from inside. JAVA_TOOL_OPTIONS keeps the caller's options first, so that
+// ours win.
+func ApplyEnv(env, wiring []string) []string {
+	set := map[string]string{}
+	for _, kv := range wiring {
+		name, value, _ := strings.Cut(kv, "=")
+		set[name] = value
+	}
+	out := make([]string, 0, len(env)+len(wiring))
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		_, ours := set[name]
+		if name == "JAVA_TOOL_OPTIONS" && ours && value != "" {
+			set[name] = value + " " + set[name]
+		}
+		if !ours && !slices.Contains(foreign, name) {
+			out = append(out, kv)
+		}
+	}
+	for _, kv := range wiring {
+		name, _, _ := strings.Cut(kv, "=")
+		out = append(out, name+"="+set[name])
+	}
+	return out
+}
