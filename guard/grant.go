@@ -1,6 +1,9 @@
 package guard
 
 import (
+	"errors"
+	"io"
+
 	"pinfold/policy"
 )
 
@@ -119,6 +122,11 @@ type Grant struct {
 	owner    Owner
 	notes    []string
 	policy   *policy.Policy
+	watches  []Watch
+	links    []Link
+	lattice  *lattice
+	fs       fsys
+	held     []io.Closer
 }
 
 // Paths are the launch's own canonical paths.
@@ -143,6 +151,25 @@ func (g *Grant) Entries() []Entry { return g.entries }
 
 // Pins are the directories whose names must hold, parents before children.
 func (g *Grant) Pins() []Pin { return g.pins }
+
+// Watches are the names in write grants that must not appear while the launch
+// runs, parents before children.
+func (g *Grant) Watches() []Watch { return g.watches }
+
+// Links are the symbolic links that have to exist inside, parents before
+// children.
+func (g *Grant) Links() []Link { return g.links }
+
+// Close lets the descriptors go that keep what was checked. Call it when the
+// launch has ended, or was given up.
+func (g *Grant) Close() error {
+	var errs []error
+	for _, h := range g.held {
+		errs = append(errs, h.Close())
+	}
+	g.held = nil
+	return errors.Join(errs...)
+}
 
 // Sockets are the unix sockets that may be connected to.
 func (g *Grant) Sockets() []Socket { return g.sockets }

@@ -15,8 +15,13 @@ type Request struct {
 	EnvAdd []string
 
 	Workspace string // absolute, taken literally
-	// WorkspaceMade: pinfold made the workspace itself (--workspace tmp).
-	RunDir   string // "" means a fresh directory under State
+	// WorkspaceMade and RunMade: pinfold made the directory for this launch
+	// alone (--workspace tmp, no --run-dir), so that nobody else has a name
+	// for it.
+	WorkspaceMade bool
+	RunMade       bool
+
+	RunDir   string // "" means that the launch has none
 	RunsDir  string // the run directory must lie beneath, where set
 	Toolbelt string // unix socket, {toolbelt}
 	Home     string // {home}, "~"

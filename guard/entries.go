@@ -1,0 +1,121 @@
+package guard
+
+import (
+	"path"
+)
+
+// emptyJSON is what an empty-looking .json file holds: tools that parse it
+// are content.
+const emptyJSON = "{}\n"
+
+// Watch is a name that must not appear inside a write grant while the launch
+// runs: nothing stands there, and a cover would leave its mount point behind.
+// The supervisor takes away what appears.
+type Watch struct {
+	Path string
+	// Kind is what usually stands at such a path, Missing where that isn't
+	// known. What appears is taken away whatever its kind.
+	Kind Kind
+	Rule Rule
+}
+
+// derived is what a lattice comes to.
+type derived struct {
+	entries []Entry
+	watches []Watch
+}
+
+// derive turns the lattice into the entries that say it, each at a path where
+// something changes.
+func (l *lattice) derive() derived {
+	var d derived
+	nodes := l.sorted()
+	for _, n := range nodes {
+		if n.own {
+			continue
+		}
+		v, up := l.at(n.path), l.above(n.path)
+		if !changes(v, up) && (n.deny == nil || !n.deny.shows) {
+			continue
+		}
+		switch {
+		case !n.obj.missing():
+			d.entries = append(d.entries, entryFor(n, v))
+		case up.access != ReadWrite:
+			// Nobody inside can make it.
+		case watched(v.rule.Class):
+			d.watches = append(d.watches, Watch{Path: n.path, Kind: usualKind(n), Rule: v.rule})
+		default:
+			d.entries = append(d.entries, entryFor(n, v))
+		}
+	}
+	markPassable(d.entries)
+	return d
+}
+
+// changes reports whether a path needs an entry of its own.
+func changes(v, up verdict) bool {
+	if up.access == hidden && !v.access.readable() {
+		return false
+	}
+	return v.access != up.access
+}
+
+// watched: the classes whose missing names are watched, not covered.
+func watched(c Class) bool { return c == ClassDefault || c == ClassGuarded }
+
+func entryFor(n *node, v verdict) Entry {
+	e := Entry{Path: n.path, Access: v.access, Kind: n.obj.kind, ID: n.obj.id, Rule: v.rule}
+	if e.Access == Empty && e.Kind == File && path.Ext(e.Path) == ".json" {
+		e.Content = []byte(emptyJSON)
+	}
+	return e
+}
+
+// usualKind guesses what would stand at a missing path.
+func usualKind(n *node) Kind {
+	for _, b := range []*bound{n.cap, n.deny} {
+		if b != nil && b.usual != Missing {
+			return b.usual
+		}
+	}
+	return Missing
+}
+
+// markPassable finds the denied directories that something granted lies in.
+// Entries are sorted, so those above one stand on a stack.
+func markPassable(entries []Entry) {
+	var stack []int
+	for i := range entries {
+		for len(stack) > 0 && !beneath(entries[i].Path, entries[stack[len(stack)-1]].Path) {
+			stack = stack[:len(stack)-1]
+		}
+		if entries[i].Access.readable() {
+			for _, j := range stack {
+				if a := entries[j].Access; a == Deny || a == Empty {
+					entries[j].Passable = true
+				}
+			}
+		}
+		stack = append(stack, i)
+	}
+}
+
+// pins are the existing directories strictly between a covered path and the
+// write grant that it lies in: renaming one would carry the cover away.
+func (l *lattice) pins(entries []Entry, watches []Watch, ids func(dir string) (FileID, error)) ([]Pin, error) {
+	p := pinner{ids: ids, seen: map[string]bool{}}
+	for _, e := range entries {
+		if e.Access != ReadWrite {
+			if err := p.pin(entries, e.Path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, w := range watches {
+		if err := p.pin(entries, w.Path); err != nil {
+			return nil, err
+		}
+	}
+	return p.sorted(), nil
+}

@@ -1,0 +1,343 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// hostFS is the machine's own file system.
+type hostFS struct{}
+
+// newHostFS is the file system that launches are checked against.
+func newHostFS() fsys { return hostFS{} }
+
+// lookup walks path one name at a time through O_PATH descriptors, so that
+// nobody can swap a name that was already looked at.
+func (hostFS) lookup(path string) (object, error) {
+	w, err := startResolver()
+	if err != nil {
+		return object{}, err
+	}
+	defer w.close()
+	o, err := w.run(path)
+	if err != nil {
+		return object{}, fmt.Errorf("cannot resolve %q: %w", path, err)
+	}
+	return o, nil
+}
+
+func (hostFS) names(dir string) ([]string, error) {
+	f, err := openStraight(dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list %q: %w", dir, err)
+	}
+	return names, nil
+}
+
+func (hostFS) read(path string, limit int64) ([]byte, error) {
+	// O_NONBLOCK: a FIFO in the file's place must not hang the launch.
+	f, err := openStraight(path, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("cannot look at %q: %w", path, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("cannot read %q: not a regular file", path)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %q: %w", path, err)
+	}
+	return b, nil
+}
+
+func (hostFS) hold(path string, id FileID) (io.Closer, error) {
+	f, err := openStraight(path, unix.O_PATH)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("cannot look at %q: %w", path, err)
+	}
+	if idOf(&st) != id {
+		f.Close()
+		return nil, fmt.Errorf("cannot hold %q: something else stands there now", path)
+	}
+	return f, nil
+}
+
+// openStraight opens a canonical path and fails if a link is in it by now.
+func openStraight(path string, flags uint64) (*os.File, error) {
+	how := unix.OpenHow{
+		Flags:   flags | unix.O_CLOEXEC | unix.O_NOFOLLOW,
+		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	}
+	fd, err := openat2(unix.AT_FDCWD, path, &how)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open %q: %w", path, err)
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+func openat2(dir int, path string, how *unix.OpenHow) (int, error) {
+	for {
+		fd, err := unix.Openat2(dir, path, how)
+		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+			return fd, err
+		}
+	}
+}
+
+func idOf(st *unix.Stat_t) FileID {
+	return FileID{Dev: uint64(st.Dev), Ino: st.Ino} //nolint:unconvert // Dev is 32 bits wide on some architectures
+}
+
+func kindOf(st *unix.Stat_t) Kind {
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return Dir
+	case unix.S_IFREG:
+		return File
+	}
+	return Other
+}
+
+// place is one directory on the resolver's stack.
+type place struct {
+	fd int
+	st unix.Stat_t
+}
+
+// resolver is one walk. The stack holds a descriptor for every name of the
+// canonical path so far, the root first, so that ".." needs no lookup.
+type resolver struct {
+	stack []place
+	names []string
+	todo  []string // names still to look up, the next one last
+	out   object
+}
+
+func startResolver() (*resolver, error) {
+	fd, err := openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC})
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the root directory: %w", err)
+	}
+	r := &resolver{stack: []place{{fd: fd}}}
+	if err := unix.Fstat(fd, &r.stack[0].st); err != nil {
+		r.close()
+		return nil, fmt.Errorf("cannot look at the root directory: %w", err)
+	}
+	return r, nil
+}
+
+func (r *resolver) close() {
+	for _, p := range r.stack {
+		_ = unix.Close(p.fd) // O_PATH descriptors
+	}
+	r.stack = nil
+}
+
+func (r *resolver) top() *place { return &r.stack[len(r.stack)-1] }
+
+func (r *resolver) canonical() string { return "/" + strings.Join(r.names, "/") }
+
+func (r *resolver) push(path string) {
+	parts := strings.Split(path, "/")
+	for i := len(parts) - 1; i >= 0; i-- {
+		if parts[i] != "" && parts[i] != "." {
+			r.todo = append(r.todo, parts[i])
+		}
+	}
+}
+
+func (r *resolver) pop() {
+	if len(r.names) == 0 {
+		return // ".." of the root is the root
+	}
+	_ = unix.Close(r.top().fd)
+	r.stack = r.stack[:len(r.stack)-1]
+	r.names = r.names[:len(r.names)-1]
+}
+
+func (r *resolver) reset() {
+	for len(r.names) > 0 {
+		r.pop()
+	}
+}
+
+func (r *resolver) run(path string) (object, error) {
+	r.push(path)
+	for len(r.todo) > 0 {
+		name := r.todo[len(r.todo)-1]
+		r.todo = r.todo[:len(r.todo)-1]
+		if done, err := r.enter(name); done || err != nil {
+			return r.out, err
+		}
+	}
+	return r.found()
+}
+
+// enter looks one name up; done means that nothing stands there.
+func (r *resolver) enter(name string) (done bool, err error) {
+	dir := r.top()
+	if dir.st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return true, r.stop(name, endBlunt)
+	}
+	if name == ".." {
+		r.pop()
+		return false, nil
+	}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := openat2(dir.fd, name, &how)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return true, r.stop(name, endAbsent)
+	case errors.Is(err, unix.EACCES):
+		return true, r.stop(name, endUnreachable)
+	case err != nil:
+		return false, fmt.Errorf("%q: %w", join(r.canonical(), name), err)
+	}
+	return r.arrive(name, fd)
+}
+
+// arrive takes over fd, which stands for name in the topmost directory.
+func (r *resolver) arrive(name string, fd int) (done bool, err error) {
+	p := place{fd: fd}
+	if err := unix.Fstat(fd, &p.st); err != nil {
+		_ = unix.Close(fd)
+		return false, fmt.Errorf("%q: %w", join(r.canonical(), name), err)
+	}
+	r.note(name, &p.st)
+	if p.st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		defer unix.Close(fd)
+		return r.follow(name, &p)
+	}
+	r.stack = append(r.stack, p)
+	r.names = append(r.names, name)
+	return false, nil
+}
+
+// note records in which directory a name was found.
+func (r *resolver) note(name string, st *unix.Stat_t) {
+	dir := r.top()
+	s := step{dir: r.canonical(), uid: dir.st.Uid, gid: dir.st.Gid, mode: dir.st.Mode & 0o7777, name: name, owner: st.Uid}
+	if s.mode&0o020 != 0 {
+		s.acl = hasACL(dir.fd)
+	}
+	r.out.steps = append(r.out.steps, s)
+}
+
+// follow replaces a link by what stands in it.
+func (r *resolver) follow(name string, p *place) (done bool, err error) {
+	path := join(r.canonical(), name)
+	if len(r.out.links) >= maxLinks {
+		r.todo = nil
+		return true, r.stop(name, endLoop)
+	}
+	if isMagic(r.top().fd, p.fd) {
+		return false, fmt.Errorf("%q: %w", path, errMagic)
+	}
+	target, err := readLink(p.fd)
+	if err != nil {
+		return false, fmt.Errorf("%q: %w", path, err)
+	}
+	r.out.links = append(r.out.links, link{path: path, target: target, uid: p.st.Uid})
+	if strings.HasPrefix(target, "/") {
+		r.reset()
+	}
+	r.push(target)
+	return false, nil
+}
+
+// stop ends the walk at a name that can't be entered. What follows can't be
+// looked up; ".." in it would name something by its spelling alone.
+func (r *resolver) stop(name string, end ending) error {
+	r.out.end = end
+	r.out.exists = r.canonical()
+	r.out.path = join(r.out.exists, name)
+	for i := len(r.todo) - 1; i >= 0; i-- {
+		if r.todo[i] == ".." {
+			return fmt.Errorf("%q: the path goes up again from a name that doesn't exist", r.out.path)
+		}
+		r.out.path = join(r.out.path, r.todo[i])
+	}
+	return nil
+}
+
+// found ends the walk at something that exists and keeps its descriptor.
+func (r *resolver) found() (object, error) {
+	top := r.top()
+	fd, err := unix.FcntlInt(uintptr(top.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return object{}, fmt.Errorf("cannot keep a descriptor: %w", err)
+	}
+	o := r.out
+	o.path = r.canonical()
+	o.exists = o.path
+	o.kind = kindOf(&top.st)
+	o.socket = top.st.Mode&unix.S_IFMT == unix.S_IFSOCK
+	o.id = idOf(&top.st)
+	o.uid = top.st.Uid
+	o.mode = top.st.Mode & 0o7777
+	o.nlink = uint64(top.st.Nlink) //nolint:unconvert // 32 bits wide on some architectures
+	o.handle = os.NewFile(uintptr(fd), o.path)
+	return o, nil
+}
+
+// readLink reads an O_PATH descriptor of a link, readlinkat(2).
+func readLink(fd int) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(fd, "", buf)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the link: %w", err)
+	}
+	if n == 0 || n == len(buf) {
+		return "", errors.New("cannot read the link: empty or too long")
+	}
+	return string(buf[:n]), nil
+}
+
+// procRootIno is the inode number of the root of every procfs; the links in
+// it (self, mounts) are ordinary ones.
+const procRootIno = 1
+
+// isMagic reports whether a link is one of procfs that the kernel follows
+// without reading it: its text may name something else in this namespace.
+func isMagic(dir, fd int) bool {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return true
+	}
+	if fs.Type != unix.PROC_SUPER_MAGIC {
+		return false
+	}
+	var st unix.Stat_t
+	return unix.Fstat(dir, &st) != nil || st.Ino != procRootIno
+}
+
+// hasACL reports whether a directory has an access list, which may name
+// users whom its mode doesn't show. An O_PATH descriptor has no attributes
+// of its own, open(2), hence the detour.
+func hasACL(fd int) bool {
+	n, err := unix.Getxattr(fmt.Sprintf("/proc/self/fd/%d", fd), "system.posix_acl_access", nil)
+	if err == nil {
+		return n > 0
+	}
+	return !errors.Is(err, unix.ENODATA) && !errors.Is(err, unix.ENOTSUP)
+}

@@ -1,0 +1,148 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+
+	"pinfold/policy"
+)
+
+// survey looks through the write grants: for what the host would run later,
+// and for what has a name outside.
+func (g *gate) survey(_ context.Context) error {
+	if g.policy.GuardWorkspace.Off {
+		g.note("guard_workspace is off: what host tools run in the workspace can be written")
+		return nil
+	}
+	if err := g.guardNames(); err != nil {
+		return err
+	}
+	for _, b := range g.guarded {
+		g.place(b)
+	}
+	return g.checkGuardedWrites()
+}
+
+// guardNames binds the guarded names of the workspace, of the homes and of
+// the repositories at the top of the write grants.
+func (g *gate) guardNames() error {
+	names := policy.GuardedWorkspaceNames()
+	if w := g.places.workspace; w != nil {
+		if err := g.guard(w.obj.path, "", names.Top); err != nil {
+			return err
+		}
+	}
+	return g.guardHomes(names)
+}
+
+// guard keeps names in a directory read-only, unless they are excepted. shown
+// is how messages call the directory ("~"), "" for the workspace.
+func (g *gate) guard(dir, shown string, names []string) error {
+	return g.guardIn(dir, dir, shown, names)
+}
+
+// guardIn is guard for a directory that may be missing: granted is what
+// exists of it.
+func (g *gate) guardIn(granted, dir, shown string, names []string) error {
+	if g.lattice.at(granted).access != ReadWrite {
+		return nil
+	}
+	for _, name := range names {
+		text := path.Join(shown, name)
+		if g.excepted(text) || g.excepted(name) {
+			continue
+		}
+		b := &bound{verb: verbReadOnly, usual: usualOf(name), rule: Rule{Class: ClassGuarded, Text: text, Source: "guard_workspace"}}
+		if err := g.bind(b, join(dir, name)); err != nil {
+			return err
+		}
+		g.guarded = append(g.guarded, b)
+	}
+	return nil
+}
+
+// excepted reports whether guard_workspace.except lists a name or a directory
+// above it.
+func (g *gate) excepted(name string) bool {
+	return slices.ContainsFunc(g.policy.GuardWorkspace.Except, func(e string) bool {
+		return within("/"+name, path.Clean("/"+e))
+	})
+}
+
+// usualOf guesses what stands under a guarded name: names of files mostly
+// have a suffix.
+func usualOf(name string) Kind {
+	switch base := path.Base(name); {
+	case slices.Contains([]string{"hooks", "info", "commands", "agents", "plugins", ".vscode", ".idea", ".husky"}, base):
+		return Dir
+	case path.Ext(base) != "" && path.Ext(base) != base, base == "config", base == "commondir", base == "gitdir":
+		return File
+	}
+	return Missing
+}
+
+// guardHomes guards what every later session on the host runs, where a home
+// or an agent's directory in it is granted. A home that was made for the
+// launch (--home) is the command's own.
+func (g *gate) guardHomes(names policy.GuardedNames) error {
+	for _, home := range g.hostHomes() {
+		o, err := g.fs.lookup(home)
+		if err != nil {
+			return err
+		}
+		o.release()
+		if o.kind != Dir {
+			continue
+		}
+		if err := g.guard(o.path, "~", names.Home); err != nil {
+			return err
+		}
+		for _, a := range names.Agents {
+			if err := g.guardAgent(o.path, a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// guardAgent guards an agent's directory, be it granted itself or with the
+// home. A directory elsewhere that the agent's variable names is its own.
+func (g *gate) guardAgent(home string, a policy.AgentDir) error {
+	dir := path.Join(home, a.Dir)
+	o, err := g.fs.lookup(dir)
+	if err != nil {
+		return err
+	}
+	o.release()
+	return g.guardIn(o.exists, dir, path.Join("~", a.Dir), a.Names)
+}
+
+// hostHomes are the homes that sessions on the host use.
+func (g *gate) hostHomes() []string {
+	env, _ := lookupEnv(g.request.Env, "HOME")
+	var out []string
+	for _, h := range []string{env, g.homeOf(g.request.UID)} {
+		if path.IsAbs(h) && path.Clean(h) != "/" && !contains(out, path.Clean(h)) {
+			out = append(out, path.Clean(h))
+		}
+	}
+	return out
+}
+
+// checkGuardedWrites refuses a write grant that names a guarded path: which of
+// the two was meant can't be told.
+func (g *gate) checkGuardedWrites() error {
+	for _, b := range g.guarded {
+		for _, w := range g.writes {
+			if w.rule.Class == ClassPolicy && within(w.obj.path, b.obj.path) {
+				return refuse("guarded_write", w.given, two{w, b},
+					fmt.Sprintf("cannot grant writing to %q: host programs run what stands at %q", w.given, b.obj.path),
+					fmt.Sprintf(`set "guard_workspace": {"except": [%q]} if that is meant, or leave the entry out`, b.rule.Text))
+			}
+		}
+	}
+	return nil
+}
