@@ -64,7 +64,7 @@ func (p *place) compare(c *wire.Check) string {
 	case wire.CheckBind:
 		return p.compareBind(c)
 	case wire.CheckEmptyDir:
-		return first(p.readOnly(), p.tmpfs(), p.isKind(unix.S_IFDIR), p.mode(c.Mode), p.size(0))
+		return first(p.readOnly(), p.tmpfs(), p.isKind(unix.S_IFDIR), p.mode(c.Mode), p.size(emptyDirSize))
 	case wire.CheckEmptyFile:
 		return first(p.readOnly(), p.tmpfs(), p.isKind(unix.S_IFREG), p.mode(c.Mode), p.size(c.Size))
 	case wire.CheckPrivateDir:
@@ -124,8 +124,12 @@ func (p *place) mode(want uint32) string {
 	return ""
 }
 
+// emptyDirSize is what stat(2) says of an empty directory on a tmpfs: 20 bytes
+// (BOGO_DIRENT_SIZE) for each entry, "." and ".." counted.
+const emptyDirSize = 40
+
 // size also tells whether a tmpfs directory is empty, unreadable ones
-// included: its size is 20 bytes for each entry (BOGO_DIRENT_SIZE).
+// included.
 func (p *place) size(want int64) string {
 	if p.stat.Size != want {
 		return "holds " + itoa(uint64(p.stat.Size)) + " bytes, not " + itoa(uint64(want))
