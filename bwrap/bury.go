@@ -29,7 +29,13 @@ func (b *builder) bury(in input, root guard.Entry) {
 		b.ghosts = append(b.ghosts, Ghost{Path: dir, Dir: true})
 	}
 	for _, dir := range pins {
-		b.add("--bind", dir, dir)
+		flag := "--bind"
+		if slices.Contains(ghosts, dir) {
+			// bubblewrap looks for every source before it makes anything, and
+			// does without this one then; by the time it mounts, it is there.
+			flag = "--bind-try"
+		}
+		b.add(flag, dir, dir)
 		b.ops++
 		b.mounts = append(b.mounts, plan.Mount{Path: dir, Access: "pin", Kind: "bind", Rule: root.Rule})
 	}

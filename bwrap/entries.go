@@ -86,7 +86,9 @@ func (b *builder) needsCover(e guard.Entry) bool {
 	switch s {
 	case surfaceHostRO, surfaceProc:
 		return e.Kind != guard.Missing
-	case surfaceRoot, surfaceCover:
+	case surfaceRoot:
+		return e.Passable || e.Access == guard.Empty // an empty home
+	case surfaceCover:
 		return e.Passable
 	case surfaceDev:
 		return slices.Contains(devNodes, e.Path)

@@ -1,10 +1,7 @@
 package bwrap
 
-// Input and Link let tests hand in what only the guard may make.
-type (
-	Input = input
-	Link  = link
-)
+// Input lets tests hand in what only the guard may make.
+type Input = input
 
 // TranslateInput is Translate without a Grant.
 func TranslateInput(in Input, m Machine, o Options) (*Launch, error) { return translate(in, m, o) }

@@ -12,7 +12,7 @@ type input struct {
 	Base        policy.ReadBase
 	Entries     []guard.Entry
 	Pins        []guard.Pin
-	Links       []link
+	Links       []guard.Link
 	Sockets     []guard.Socket
 	Network     policy.Network
 	UnixSockets policy.UnixSockets
@@ -30,15 +30,10 @@ type input struct {
 	SetEnv map[string]string
 }
 
-// link is a symbolic link of the host that a built root keeps: /bin -> usr/bin.
-type link struct {
-	Path, Target string
-}
-
 // inputOf copies what a Grant says.
 func inputOf(g *guard.Grant) input {
 	in := input{
-		Tier: g.Tier(), Base: g.Base(), Entries: g.Entries(), Pins: g.Pins(),
+		Tier: g.Tier(), Base: g.Base(), Entries: g.Entries(), Pins: g.Pins(), Links: g.Links(),
 		Sockets: g.Sockets(), Network: g.Network(), UnixSockets: g.UnixSockets(),
 		Limits: g.Limits(), Require: g.Require(), Argv: g.Argv(), Dir: g.Dir(),
 		Env: g.Env(), Withheld: g.Withheld(), Paths: g.Paths(), Owner: g.Owner(),

@@ -73,7 +73,7 @@ func rootPlaces(in input, m Machine) []place {
 			}
 		})}
 	}
-	places := []place{
+	return []place{
 		builtin("/", putBuiltRoot),
 		builtin("/sys", func(b *builder) {
 			if !in.binds("/sys") {
@@ -81,10 +81,6 @@ func rootPlaces(in input, m Machine) []place {
 			}
 		}),
 	}
-	if home := in.Paths.Home; home != "" {
-		places = append(places, builtin(home, func(b *builder) { putHome(b, home) }))
-	}
-	return places
 }
 
 // putBuiltRoot starts from bubblewrap's bare root, a tmpfs that its caller
@@ -94,13 +90,6 @@ func putBuiltRoot(b *builder) {
 	b.seal("/")
 	b.mounts = append(b.mounts, plan.Mount{Path: "/", Access: guard.Empty.String(), Kind: "tmpfs", Rule: builtinRule("read.base")})
 	b.check(wire.Check{Kind: wire.CheckPassDir, Path: "/", ReadOnly: true, Mode: 0o755})
-}
-
-// putHome makes the empty home of a built root.
-func putHome(b *builder, home string) {
-	if _, s := b.above(home); s == surfaceRoot {
-		b.add("--dir", home)
-	}
 }
 
 // devPlaces are the minimal /dev. The whole is sealed: its own tmpfs is small
