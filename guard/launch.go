@@ -47,8 +47,8 @@ type gate struct {
 	allDefaults []*bound
 	emptyHome   *bound
 	kept        int // descriptors
-	lattice                          *lattice
-	notes                            []string
+	lattice     *lattice
+	notes       []string
 }
 
 func newGate(h host, p *policy.Policy, r Request, protected []string) *gate {
