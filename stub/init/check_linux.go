@@ -14,10 +14,11 @@ type place struct {
 }
 
 // openPath opens a path without touching what it names. A symbolic link
-// anywhere in it is an error: canonical paths hold none, so one that appears
-// was put there (RESOLVE_NO_SYMLINKS, Linux 5.6, openat2(2)).
+// anywhere in it, its last name included, is ELOOP: canonical paths hold none,
+// so one that appears was put there (RESOLVE_NO_SYMLINKS, Linux 5.6,
+// openat2(2); with O_NOFOLLOW the last one would be opened itself).
 func openPath(path string) (int, error) {
-	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	for {
 		fd, err := unix.Openat2(unix.AT_FDCWD, path, how)
 		if err != unix.EINTR && err != unix.EAGAIN { // EAGAIN: a rename raced with the lookup
