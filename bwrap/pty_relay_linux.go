@@ -1,0 +1,267 @@
+package bwrap
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// relay carries between the operator's terminal and the one made inside. The
+// outer one is raw while this process is in its foreground, so that keys mean
+// what the inner one makes of them: Ctrl-C interrupts once, there.
+type relay struct {
+	t      terminals
+	master *os.File
+	wake   int // eventfd: look again
+	poll   int // epoll
+
+	mu       sync.Mutex
+	saved    *unix.Termios // the outer terminal's own modes while it is raw
+	finished bool
+
+	drained chan struct{}
+	input   sync.WaitGroup
+}
+
+// chunk is what is carried at once; all that the relay holds is two of them.
+const chunk = 32 << 10
+
+// newRelay prepares a relay; nothing is carried before start.
+func newRelay(t terminals, master *os.File) (*relay, error) {
+	r := &relay{t: t, master: master, wake: -1, poll: -1, drained: make(chan struct{})}
+	if t.in < 0 {
+		return r, nil
+	}
+	if err := r.watchInput(); err != nil {
+		r.closeFDs()
+		return nil, fmt.Errorf("cannot watch the terminal: %w", err)
+	}
+	return r, nil
+}
+
+// watchInput asks for an event each time something is typed, once: in the
+// background it is for somebody else and stays unread. The descriptor isn't
+// made non-blocking, since the shell shares that flag.
+func (r *relay) watchInput() (err error) {
+	if r.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return err
+	}
+	if r.poll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	in := &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(r.t.in)}
+	if err := unix.EpollCtl(r.poll, unix.EPOLL_CTL_ADD, r.t.in, in); err != nil {
+		return err
+	}
+	wake := &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(r.wake)}
+	return unix.EpollCtl(r.poll, unix.EPOLL_CTL_ADD, r.wake, wake)
+}
+
+// start takes the terminal and carries.
+func (r *relay) start() {
+	r.enter()
+	go r.carryOutput()
+	if r.t.in >= 0 {
+		r.input.Go(r.carryInput)
+	}
+}
+
+// hasInput reports whether the command's standard input is a terminal. A nil
+// relay has none.
+func (r *relay) hasInput() bool { return r != nil && r.t.in >= 0 }
+
+// enter makes the outer terminal raw if this process is in its foreground. A
+// terminal found in line mode was given back to a shell meanwhile, and what
+// is set then is what to restore.
+func (r *relay) enter() bool {
+	if !r.hasInput() {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.finished || !isForeground(r.t.in) {
+		return false
+	}
+	modes, err := unix.IoctlGetTermios(r.t.in, unix.TCGETS)
+	if err != nil {
+		return false
+	}
+	if r.saved == nil || modes.Lflag&unix.ICANON != 0 {
+		if setModes(r.t.in, rawModes(*modes)) != nil {
+			return false
+		}
+		r.saved = modes
+		r.nudge()
+	}
+	return true
+}
+
+// leave gives the outer terminal back as it was. In the background there is
+// nothing to give back: whoever is in front has set it up for himself.
+func (r *relay) leave() {
+	if !r.hasInput() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.restore()
+}
+
+func (r *relay) restore() {
+	if r.saved != nil && isForeground(r.t.in) {
+		_ = setModes(r.t.in, r.saved) // a terminal that has gone needs none
+	}
+	r.saved = nil
+}
+
+// nudge makes carryInput look again.
+func (r *relay) nudge() {
+	one := [8]byte{1} // any value: an eventfd counts
+	_, _ = unix.Write(r.wake, one[:])
+}
+
+// resize gives the inner terminal the outer one's size. The kernel sends the
+// foreground job inside SIGWINCH if it differs.
+func (r *relay) resize() {
+	if r == nil {
+		return
+	}
+	ws, err := unix.IoctlGetWinsize(r.t.out, unix.TIOCGWINSZ)
+	if err != nil {
+		return
+	}
+	_ = onFD(r.master, func(fd int) error { return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, ws) })
+}
+
+// onFD runs fn with a file's raw descriptor.
+func onFD(f *os.File, fn func(fd int) error) error {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var ferr error
+	err = c.Control(func(fd uintptr) { ferr = fn(int(fd)) })
+	return errors.Join(err, ferr)
+}
+
+// carryOutput ends with everything written: a master is read to its end, EIO,
+// which comes once the last process inside that holds the terminal has gone.
+// An operator's terminal that has gone swallows the rest, so that the command
+// isn't held up by it.
+func (r *relay) carryOutput() {
+	defer close(r.drained)
+	buf := make([]byte, chunk)
+	gone := false
+	for {
+		n, err := r.master.Read(buf)
+		if n > 0 && !gone {
+			gone = writeAll(r.t.out, buf[:n]) != nil
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// writeAll writes to a descriptor that may be non-blocking, as some callers'
+// are.
+func writeAll(fd int, b []byte) error {
+	for len(b) > 0 {
+		n, err := unix.Write(fd, b)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN):
+			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, -1)
+		case err != nil:
+			return err
+		default:
+			b = b[n:]
+		}
+	}
+	return nil
+}
+
+// carryInput carries what is typed while this process is in the foreground.
+func (r *relay) carryInput() {
+	buf := make([]byte, chunk)
+	events := make([]unix.EpollEvent, 2)
+	for {
+		n, err := unix.EpollWait(r.poll, events, -1)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return
+		}
+		hangup := false
+		for _, e := range events[:max(n, 0)] {
+			if e.Fd == int32(r.wake) {
+				var count [8]byte
+				_, _ = unix.Read(r.wake, count[:])
+				continue
+			}
+			hangup = hangup || e.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0
+		}
+		if r.isFinished() || hangup {
+			return
+		}
+		if r.enter() && r.carryTyped(buf) != nil {
+			return
+		}
+	}
+}
+
+func (r *relay) isFinished() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.finished
+}
+
+// carryTyped carries what there is and no more, so that no read ever waits.
+func (r *relay) carryTyped(buf []byte) error {
+	for {
+		n, err := unix.IoctlGetInt(r.t.in, unix.TIOCINQ)
+		if err != nil || n == 0 {
+			return err
+		}
+		n, err = unix.Read(r.t.in, buf[:min(n, len(buf))])
+		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return errors.Join(err, unix.EIO)
+		}
+		if _, err := r.master.Write(buf[:n]); err != nil {
+			return err
+		}
+	}
+}
+
+// finish waits until all output is out, and gives the terminal back. Call it
+// when nothing inside is left.
+func (r *relay) finish(started bool) {
+	if r == nil {
+		return
+	}
+	if started {
+		<-r.drained
+	}
+	r.mu.Lock()
+	if r.hasInput() {
+		r.restore()
+		r.nudge()
+	}
+	r.finished = true
+	r.mu.Unlock()
+	r.master.Close() // also ends a write that waits for a command that has gone
+	r.input.Wait()
+	r.closeFDs()
+}
+
+func (r *relay) closeFDs() {
+	for _, fd := range []int{r.wake, r.poll} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+}

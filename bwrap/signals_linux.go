@@ -1,0 +1,235 @@
+package bwrap
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// forwarded are the signals that reach the command, so that its own handlers
+// run. SIGTSTP stops both, see [Process.suspend].
+var forwarded = []unix.Signal{
+	unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT,
+	unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGCONT, unix.SIGTSTP,
+}
+
+// forwarder takes this process's signals for one run. Before the stub is let
+// go, those that would end a process end the launch; until the command runs
+// they wait; from then on they are the command's.
+type forwarder struct {
+	ch   chan os.Signal
+	quit chan struct{}
+	idle sync.WaitGroup
+
+	mu      sync.Mutex
+	cancel  func(unix.Signal) // while launching
+	deliver func(unix.Signal) // once the command runs
+	waiting []unix.Signal
+}
+
+// maxWaiting bounds the signals that wait for the command: one of each kind
+// is more than the kernel itself would keep.
+const maxWaiting = 32
+
+// newForwarder starts taking signals. What the caller ignores (nohup's
+// SIGHUP) stays ignored: asking for it would bring it back to life, here and
+// in what is started from here.
+func newForwarder(cancel func(unix.Signal)) *forwarder {
+	f := &forwarder{ch: make(chan os.Signal, maxWaiting), quit: make(chan struct{}), cancel: cancel}
+	for _, s := range forwarded {
+		if !signal.Ignored(s) {
+			signal.Notify(f.ch, s)
+		}
+	}
+	f.idle.Go(f.run)
+	return f
+}
+
+func (f *forwarder) run() {
+	for {
+		select {
+		case <-f.quit:
+			return
+		case s := <-f.ch:
+			if sig, ok := s.(unix.Signal); ok {
+				f.handle(sig)
+			}
+		}
+	}
+}
+
+func (f *forwarder) handle(sig unix.Signal) {
+	f.mu.Lock()
+	deliver := f.deliver
+	switch {
+	case deliver != nil:
+	case f.cancel != nil && isFatal(sig):
+		f.cancel(sig)
+	case len(f.waiting) < maxWaiting:
+		f.waiting = append(f.waiting, sig)
+	}
+	f.mu.Unlock()
+	if deliver != nil {
+		deliver(sig)
+	}
+}
+
+// hold is for the moment when the command may be running already: signals
+// wait from here on.
+func (f *forwarder) hold() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	f.cancel = nil
+	f.mu.Unlock()
+}
+
+// release delivers what waited, and everything that comes.
+func (f *forwarder) release(deliver func(unix.Signal)) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	waiting := f.waiting
+	f.waiting, f.cancel, f.deliver = nil, nil, deliver
+	f.mu.Unlock()
+	for _, sig := range waiting {
+		deliver(sig)
+	}
+}
+
+// stop gives the signals back.
+func (f *forwarder) stop() {
+	if f == nil {
+		return
+	}
+	signal.Stop(f.ch)
+	close(f.quit)
+	f.idle.Wait()
+}
+
+func isFatal(sig unix.Signal) bool {
+	switch sig {
+	case unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT:
+		return true
+	}
+	return false
+}
+
+// ignoredSignals are what this process ignores, and so the command: bit n-1
+// is signal n. Go keeps an inherited SIG_IGN for SIGHUP and SIGINT only; that
+// another one was ignored can't be told any more.
+func ignoredSignals() (uint64, error) {
+	st, err := readStatus(os.Getpid())
+	return st.ignored, err
+}
+
+// Signal sends a signal to the command itself. The error is
+// [os.ErrProcessDone] once it has ended.
+func (p *Process) Signal(sig unix.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.commandFD < 0 {
+		return os.ErrProcessDone
+	}
+	err := unix.PidfdSendSignal(p.commandFD, sig, nil, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return os.ErrProcessDone
+	}
+	if err != nil {
+		return fmt.Errorf("cannot send %s to the command: %w", unix.SignalName(sig), err)
+	}
+	return nil
+}
+
+// forward is what becomes of a signal that this process got.
+func (p *Process) forward(sig unix.Signal) {
+	switch {
+	case sig == unix.SIGTSTP:
+		p.suspend()
+	case sig == unix.SIGCONT:
+		p.resume()
+	case sig == unix.SIGWINCH && p.relay.hasInput():
+		p.relay.resize() // the kernel tells the command
+	default:
+		_ = p.Signal(sig) // the command may just have ended
+	}
+}
+
+// suspend stops the command's process group as a terminal would, then this
+// process. With a terminal the second half happens when the stub reports that
+// the command has stopped, since it may catch the signal and go on.
+func (p *Process) suspend() {
+	p.signalGroup(unix.SIGTSTP)
+	if p.relay.hasInput() {
+		return
+	}
+	stopSelf(p.forwarder, false)
+	p.resume()
+}
+
+// stopped hands the terminal back to whoever started this process, and stops
+// with the rest of its group. It returns when the group is continued, or at
+// once where no shell would continue it (an orphaned group).
+func (p *Process) stopped() {
+	if p.forwarder != nil {
+		p.relay.leave()
+		stopSelf(p.forwarder, true)
+	}
+	p.resume()
+}
+
+// resume takes the terminal again and continues the command.
+func (p *Process) resume() {
+	p.relay.enter()
+	p.relay.resize()
+	p.signalGroup(unix.SIGCONT)
+}
+
+// signalGroup sends a signal to the command's process group. The command is
+// alive or not yet reaped while its pidfd answers, so its group is its own; one
+// that has joined bubblewrap's group gets the signal alone.
+func (p *Process) signalGroup(sig unix.Signal) {
+	if p.Signal(0) != nil {
+		return
+	}
+	pgid, err := unix.Getpgid(p.commandPID)
+	if err != nil || pgid <= 1 || pgid == p.initPgid() || pgid == unix.Getpgrp() {
+		_ = p.Signal(sig) // it may just have ended
+		return
+	}
+	_ = unix.Kill(-pgid, sig)
+}
+
+func (p *Process) initPgid() int {
+	pgid, err := unix.Getpgid(p.family.init.pid)
+	if err != nil {
+		return -1
+	}
+	return pgid
+}
+
+// stopSelf stops this process with SIGTSTP's default action, which the kernel
+// skips in an orphaned process group: nobody could continue it. The signal to
+// this very thread makes sure that nothing runs on before the stop. A whole
+// group is stopped after Ctrl-Z in the inner terminal, as the outer one would
+// have done.
+func stopSelf(f *forwarder, group bool) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	signal.Reset(unix.SIGTSTP)
+	var err error
+	if group {
+		err = unix.Kill(0, unix.SIGTSTP)
+	}
+	err = errors.Join(err, unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGTSTP))
+	if err == nil && !signal.Ignored(unix.SIGTSTP) {
+		signal.Notify(f.ch, unix.SIGTSTP)
+	}
+}

@@ -1,0 +1,180 @@
+package bwrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"pinfold/stub/wire"
+)
+
+// greet takes the stub's Hello with all that comes along.
+func (s *launcher) greet(ctx context.Context) error {
+	stop := s.Process.control.until(ctx)
+	defer stop()
+	pk, err := s.Process.control.receive()
+	if err != nil {
+		return s.brokeOff(ctx, err)
+	}
+	defer pk.close()
+	if err := pk.failure(); err != nil {
+		return err
+	}
+	g, err := wire.DecodeHello(pk.body)
+	if err != nil {
+		return s.stubError("the stub's greeting is wrong", err)
+	}
+	want := wire.Greeting{
+		Version: wire.Version, Listeners: len(s.setup.Listen),
+		TTY: s.setup.TTY != 0, Filter: len(s.setup.Filter) > 0,
+	}
+	if g != want || len(pk.fds) != g.Descriptors() || pk.cred == nil {
+		return s.stubError("the stub's greeting isn't what was asked for", nil)
+	}
+	if s.family, err = meet(s.monitor, int(pk.cred.Pid)); err != nil {
+		s.family = &family{initFD: -1, stubFD: -1}
+		return s.stubError("the greeting came from somewhere else", err)
+	}
+	s.commandFD, s.commandPID = s.family.stubFD, s.family.stub.pid
+	return s.takeAll(pk)
+}
+
+// takeAll takes the descriptors of a Hello, in the order that it has them in.
+func (s *launcher) takeAll(pk *packet) error {
+	for _, address := range s.setup.Listen {
+		l, err := takeListener(pk.take(), address)
+		if err != nil {
+			return s.stubError("a listener isn't what was asked for", err)
+		}
+		s.listeners = append(s.listeners, l)
+	}
+	if s.setup.TTY == 0 {
+		return nil
+	}
+	master, err := prepareMaster(pk.fds[0], s.term)
+	if err != nil {
+		return s.stubError("the terminal isn't what was asked for", err)
+	}
+	pk.take()
+	if s.relay, err = newRelay(s.term, master); err != nil {
+		master.Close()
+		return err
+	}
+	return nil
+}
+
+// letGo lets the stub go on, once everything that the command needs is there
+// and everything that must be known about it is written down.
+func (s *launcher) letGo(ctx, serving context.Context) error {
+	st, err := s.family.armed(ctx)
+	if err != nil {
+		return s.stubError("bubblewrap isn't ready", err)
+	}
+	if err := s.writeRoot(st); err != nil {
+		return err
+	}
+	if err := s.serveAll(ctx, serving); err != nil {
+		return err
+	}
+	if s.relay != nil {
+		s.relay.start()
+		s.released = true
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	s.forwarder.hold()
+	if err := s.Process.control.sendGo(); err != nil {
+		return s.brokeOff(ctx, err)
+	}
+	return s.awaitCommand(ctx)
+}
+
+func (s *launcher) writeRoot(st status) error {
+	if s.o.Record == nil {
+		return nil
+	}
+	root, err := s.family.root(s.monitor, st, s.digest)
+	if err != nil {
+		return err
+	}
+	root.Landlock = s.setup.Landlock.Enabled
+	for _, f := range s.o.Fresh {
+		if root.Fresh == nil {
+			root.Fresh = map[string]string{}
+		}
+		root.Fresh[f.Name] = f.Path
+	}
+	return s.o.Record.WriteRoot(root)
+}
+
+// serveAll starts serving: the sockets listen already, so from here on each
+// connection is answered.
+func (s *launcher) serveAll(ctx, serving context.Context) error {
+	if s.outcome == nil {
+		return nil
+	}
+	select {
+	case r := <-s.outcome:
+		s.outcome = nil
+		if r.err != nil {
+			return fmt.Errorf("cannot make the proxy: %w", r.err)
+		}
+		s.egress = r.egress
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for _, l := range s.listeners {
+		s.serve(context.WithoutCancel(serving), l)
+	}
+	return nil
+}
+
+// awaitCommand waits for the stub to say that all is well, and then for the
+// command to be executed: the stub's end of the socket closes with the exec,
+// or, with a terminal, a pidfd of the command comes.
+func (s *launcher) awaitCommand(ctx context.Context) error {
+	stop := s.Process.control.until(ctx)
+	defer stop()
+	ready := false
+	for {
+		pk, err := s.Process.control.receive()
+		if errors.Is(err, errClosed) && ready && !s.relay.hasInput() {
+			return nil // it ran, if only for a moment
+		}
+		if err != nil {
+			return s.brokeOff(ctx, err)
+		}
+		t, err := wire.PacketType(pk.body)
+		switch {
+		case err == nil && t == wire.Failed:
+			err = pk.failure()
+		case err == nil && t == wire.Ready && !ready && len(pk.fds) == 0:
+			ready = true
+			continue
+		case err == nil && t == wire.Started && ready && s.relay.hasInput() && len(pk.fds) == 1:
+			return s.takeCommand(pk.take())
+		default:
+			err = s.stubError("the stub said what it shouldn't", err)
+		}
+		pk.close()
+		return err
+	}
+}
+
+// takeCommand takes the pidfd of the stub's child, and proves that it is that.
+func (s *launcher) takeCommand(fd int) error {
+	pid, err := pidOf(fd)
+	if err == nil {
+		var p proc
+		if p, err = readProc(pid); err == nil && p.ppid != s.family.stub.pid {
+			err = fmt.Errorf("process %d is no child of the stub", pid)
+		}
+	}
+	if err != nil {
+		closeFD(&fd)
+		return s.stubError("the command isn't there", err)
+	}
+	s.commandFD, s.commandPID = fd, pid
+	return nil
+}

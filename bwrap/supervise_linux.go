@@ -1,0 +1,210 @@
+package bwrap
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold/stub/wire"
+)
+
+// startTimeout bounds the time from bubblewrap's start to the command's. A
+// launch takes tens of milliseconds, on a machine that does fifty at once a
+// few seconds.
+const startTimeout = 2 * time.Minute
+
+// launcher is one launch under way. Whatever it has made is the Process's in
+// the end, or undone.
+type launcher struct {
+	*Process
+	setup    wire.Setup
+	term     terminals
+	digest   string
+	stubEnd  int // of the control socket
+	null     [2]int
+	in       inherited
+	outcome  chan egressResult
+	released bool
+}
+
+type egressResult struct {
+	egress Egress
+	err    error
+}
+
+// Start runs a launch and returns once the command runs, that is, once the
+// stub has compared everything inside with the grant and become the command.
+// The end of ctx ends the run: a deadline as a timeout, else as interrupted.
+//
+// The error is a [*policy.Refusal] (nothing ran), or a [*NotRunError].
+//
+// Start marks every descriptor of this process past the standard ones as
+// close-on-exec, as Go's own all are.
+func Start(ctx context.Context, l *Launch, o StartOptions) (*Process, error) {
+	launching, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	launching, stop := context.WithTimeoutCause(launching, startTimeout, errors.New("it took too long"))
+	defer stop()
+	s := newLauncher(l, o)
+	if o.Forward {
+		s.forwarder = newForwarder(func(sig unix.Signal) { cancel(interrupted(sig, nil)) })
+	}
+	if err := s.run(launching, ctx); err != nil {
+		err = asLaunchError(launching, ctx, err)
+		if uerr := s.undo(err); uerr != nil {
+			err = errors.Join(err, uerr)
+		}
+		return nil, err
+	}
+	p := s.Process
+	p.forwarder.release(p.forward)
+	go p.supervise(ctx)
+	return p, nil
+}
+
+func newLauncher(l *Launch, o StartOptions) *launcher {
+	p := &Process{
+		launch: l, o: o, capture: -1, commandFD: -1,
+		family: &family{initFD: -1, stubFD: -1}, done: make(chan struct{}),
+	}
+	if p.o.State == "" {
+		p.o.State = l.Plan.Paths.State
+	}
+	return &launcher{Process: p, setup: l.Setup, stubEnd: -1, null: [2]int{-1, -1}}
+}
+
+// run takes the steps in order. ctx ends the launch, serving the run.
+func (s *launcher) run(ctx, serving context.Context) error {
+	if len(s.setup.Listen) > 0 && s.o.Egress == nil {
+		return errors.New("internal error: the launch has listeners, and nobody serves them")
+	}
+	if err := s.prepare(); err != nil {
+		return err
+	}
+	if err := s.spawn(); err != nil {
+		return err
+	}
+	s.makeEgress()
+	if err := s.greet(ctx); err != nil {
+		return err
+	}
+	return s.letGo(ctx, serving)
+}
+
+// prepare makes everything that bubblewrap is handed, and pins the plan.
+func (s *launcher) prepare() (err error) {
+	if err := s.prepareStreams(); err != nil {
+		return err
+	}
+	if s.setup.IgnoreSignals, err = ignoredSignals(); err != nil {
+		return err
+	}
+	if s.o.Record != nil {
+		if s.digest, err = s.o.Record.Pin(s.launch.Plan); err != nil {
+			return err
+		}
+	}
+	s.leases, err = prepareCovers(s.o.State, s.launch.Ghosts, covered(s.setup.Checks), s.o.Record)
+	return err
+}
+
+// covered are the paths that a mount hides.
+func covered(checks []wire.Check) []string {
+	var paths []string
+	for _, c := range checks {
+		switch c.Kind {
+		case wire.CheckEmptyDir, wire.CheckEmptyFile, wire.CheckPassDir:
+			paths = append(paths, c.Path)
+		}
+	}
+	return paths
+}
+
+// prepareStreams lays out the first descriptors: the standard streams, with
+// bubblewrap's standard error apart from the command's, and the stub's own.
+func (s *launcher) prepareStreams() (err error) {
+	if s.null[0], err = devNull(unix.O_RDONLY); err != nil {
+		return err
+	}
+	if s.null[1], err = devNull(unix.O_WRONLY); err != nil {
+		return err
+	}
+	fds := [3]int{s.null[0], s.null[1], s.null[1]}
+	for i, f := range s.o.files() {
+		if f == nil {
+			continue
+		}
+		if fds[i], err = rawFD(f); err != nil {
+			return err
+		}
+	}
+	s.term = findTerminals(fds)
+	s.setup.TTY = s.term.bits
+	s.setup.Rows, s.setup.Cols = s.term.size()
+	s.setup.Stderr = stderrFD
+	for i := range fds {
+		if s.term.bits&(1<<i) != 0 {
+			fds[i] = s.null[min(i, 1)] // the stub puts its own terminal there
+		}
+	}
+	if s.capture, err = capture(); err != nil {
+		return err
+	}
+	if s.Process.control, s.stubEnd, err = newControl(); err != nil {
+		return err
+	}
+	setup, err := memfd("setup", wire.EncodeSetup(&s.setup))
+	if err != nil {
+		return err
+	}
+	s.in.fds = []int{fds[0], fds[1], s.capture}
+	s.in.own(setup)
+	s.in.own(s.stubEnd)
+	s.in.add(fds[2])
+	return nil
+}
+
+// spawn starts bubblewrap.
+func (s *launcher) spawn() error {
+	args, err := handData(&s.in, s.launch.Args, s.launch.Data)
+	if err != nil {
+		return err
+	}
+	fd, err := memfd("args", []byte(strings.Join(args, "\x00")+"\x00"))
+	if err != nil {
+		return err
+	}
+	argsFD := s.in.own(fd)
+	if err := closeOnExec(); err != nil {
+		return err
+	}
+	path := s.launch.Plan.Tool.Path
+	s.monitor, err = start(spawn{path: path, argv: bwrapArgv(path, argsFD), fds: s.in.files()})
+	s.in.close()
+	s.closeNull()
+	return err
+}
+
+func (s *launcher) closeNull() {
+	for i, fd := range s.null {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+		s.null[i] = -1
+	}
+}
+
+// makeEgress builds the proxy while bubblewrap works.
+func (s *launcher) makeEgress() {
+	if len(s.setup.Listen) == 0 {
+		return
+	}
+	s.outcome = make(chan egressResult, 1)
+	go func() {
+		e, err := s.o.Egress()
+		s.outcome <- egressResult{egress: e, err: err}
+	}()
+}

@@ -1,0 +1,218 @@
+package bwrap
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold/policy"
+)
+
+// monitor is the bubblewrap process that stays on the host's side: its parent
+// is a thread of this process, its child is the sandbox's pid 1.
+type monitor struct {
+	pid   int
+	pidfd int
+	// gone is closed once it has ended and was reaped; status is valid then.
+	// Until then the pid can't be another process's.
+	gone   chan struct{}
+	status unix.WaitStatus
+}
+
+// spawn is what to run.
+type spawn struct {
+	path string
+	argv []string
+	fds  []uintptr
+}
+
+// start runs bubblewrap from a thread of its own that lives until it has
+// ended. --die-with-parent is PR_SET_PDEATHSIG, and the parent there is the
+// thread that forked (prctl(2)): a thread that Go retires would take a healthy
+// sandbox along. The thread joins a new session keyring first, so the sandbox
+// has that one and not the operator's.
+func start(s spawn) (*monitor, error) {
+	type result struct {
+		m   *monitor
+		err error
+	}
+	started := make(chan result, 1)
+	go func() {
+		// Never unlocked: Go ends the thread with the goroutine, and nothing
+		// else gets to run with this keyring.
+		runtime.LockOSThread()
+		pid, pidfd, err := fork(s)
+		if err != nil {
+			started <- result{err: err}
+			return
+		}
+		m := &monitor{pid: pid, pidfd: pidfd, gone: make(chan struct{})}
+		started <- result{m: m}
+		m.status = reap(pid)
+		close(m.gone)
+	}()
+	r := <-started
+	return r.m, r.err
+}
+
+// fork starts bubblewrap in a session of its own: what a terminal sends to
+// this process's group must not reach it. Its environment is empty, so no
+// loader variable does either. It is called with raw descriptors since
+// [os.File.Fd] would switch the caller's streams to blocking mode.
+func fork(s spawn) (pid, pidfd int, err error) {
+	if err := joinKeyring(); err != nil {
+		return 0, -1, err
+	}
+	pidfd = -1
+	pid, _, err = syscall.StartProcess(s.path, s.argv, &syscall.ProcAttr{
+		Dir:   "/",
+		Env:   []string{},
+		Files: s.fds,
+		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
+	})
+	if err != nil {
+		return 0, -1, &policy.Refusal{
+			Reason: policy.Unavailable, Code: "bwrap_failed", Subject: s.path,
+			Why: fmt.Sprintf("cannot execute %q: %v", s.path, err),
+			Fix: "install bubblewrap, or see what pinfold doctor says", Err: err,
+		}
+	}
+	return pid, pidfd, nil
+}
+
+// joinKeyring gives the calling thread a session keyring that is empty. A
+// kernel without keyrings has none to hide; where a filter forbids keyctl(2)
+// altogether (in most containers), it does so for what runs below as well.
+func joinKeyring() error {
+	_, err := unix.KeyctlJoinSessionKeyring("")
+	if err == nil || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		return nil
+	}
+	return &policy.Refusal{
+		Reason: policy.Unavailable, Code: "keyring_failed", Subject: "session keyring",
+		Why: fmt.Sprintf("cannot make a session keyring for the sandbox: %v", err),
+		Fix: "too many keyrings may be in use: see /proc/key-users and kernel.keys.maxkeys", Err: err,
+	}
+}
+
+// reap waits for bubblewrap. It holds the thread, not just the goroutine.
+func reap(pid int) unix.WaitStatus {
+	for {
+		var ws unix.WaitStatus
+		got, err := unix.Wait4(pid, &ws, 0, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || got != pid {
+			// Somebody else in this process has reaped it (SIGCHLD ignored):
+			// how it ended is lost, so say the worst.
+			return unix.WaitStatus(unix.SIGKILL)
+		}
+		return ws
+	}
+}
+
+// patience is how long bubblewrap may take to end by itself.
+const patience = 2 * time.Second
+
+// kill ends the sandbox at once, by its pid 1 when that is known. bubblewrap
+// then ends by itself.
+func (m *monitor) kill(initFD int) {
+	if initFD >= 0 && unix.PidfdSendSignal(initFD, unix.SIGKILL, nil, 0) == nil {
+		return
+	}
+	m.killBwrap()
+}
+
+func (m *monitor) killBwrap() {
+	select {
+	case <-m.gone:
+	default:
+		_ = unix.PidfdSendSignal(m.pidfd, unix.SIGKILL, nil, 0)
+	}
+}
+
+// end sees bubblewrap off. Before the stub has said who it is, bubblewrap is
+// left to fail by itself first, as it does when the stub ends: killed at the
+// wrong moment it leaves a child behind that waits for it forever.
+func (m *monitor) end(initFD int) {
+	if initFD >= 0 {
+		m.kill(initFD)
+	}
+	if m.within(patience) {
+		return
+	}
+	for _, pid := range children(m.pid) {
+		killChild(m.pid, pid)
+	}
+	if m.within(patience) {
+		return
+	}
+	m.killBwrap()
+	<-m.gone
+}
+
+func (m *monitor) within(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-m.gone:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// children are a single-threaded process's, proc_pid_task(5).
+func children(pid int) []int {
+	b, err := os.ReadFile(procPath(pid, "task/"+strconv.Itoa(pid)+"/children"))
+	if err != nil {
+		return nil
+	}
+	var list []int
+	for _, field := range strings.Fields(string(b)) {
+		if n, err := strconv.Atoi(field); err == nil {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// killChild kills one process if it is still that parent's.
+func killChild(parent, pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if p, err := readProc(pid); err == nil && p.ppid == parent {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+}
+
+// bwrapArgv is bubblewrap's command line. Everything else is in the file that
+// --args names, so nothing of the policy shows in a process list.
+func bwrapArgv(path string, args int) []string {
+	return []string{path, "--args", strconv.Itoa(args), "--", StubPath}
+}
+
+// rawFD is a file's descriptor as it is, unlike [os.File.Fd], which makes it
+// blocking for everybody who shares it.
+func rawFD(f *os.File) (int, error) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return -1, fmt.Errorf("cannot use %q: %w", f.Name(), err)
+	}
+	fd := -1
+	if err := c.Control(func(n uintptr) { fd = int(n) }); err != nil {
+		return -1, fmt.Errorf("cannot use %q: %w", f.Name(), err)
+	}
+	return fd, nil
+}
