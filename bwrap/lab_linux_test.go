@@ -47,13 +47,6 @@ func realTool(ctx context.Context) (plan.Tool, error) {
 	return plan.Tool{Path: path, Version: strings.TrimPrefix(strings.TrimSpace(string(out)), "bubblewrap ")}, err
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // lab is a temporary tree whose paths are canonical, outside of /tmp, which
 // every sandbox has for itself.
 func lab(t *testing.T) string {

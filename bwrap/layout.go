@@ -64,19 +64,19 @@ func builtin(p string, put func(*builder)) place {
 	}}
 }
 
-// rootPlaces are the root and what every root shows.
+// rootPlaces are the root, and /sys where the root doesn't show it read-only.
 func rootPlaces(in input, m Machine) []place {
-	if in.Base == policy.BaseHost || in.Base == "" {
-		return []place{builtin("/", func(b *builder) {
-			if !in.binds("/") {
+	return []place{
+		builtin("/", func(b *builder) {
+			switch {
+			case in.Base != policy.BaseHost && in.Base != "":
+				putBuiltRoot(b)
+			case !in.binds("/"):
 				b.bind("/", m.Root, guard.ReadOnly, guard.Dir, builtinRule("read.base host"))
 			}
-		})}
-	}
-	return []place{
-		builtin("/", putBuiltRoot),
+		}),
 		builtin("/sys", func(b *builder) {
-			if !in.binds("/sys") {
+			if _, s := b.above("/sys"); s != surfaceHostRO && !in.binds("/sys") {
 				b.bind("/sys", m.Sys, guard.ReadOnly, guard.Dir, builtinRule("/sys"))
 			}
 		}),
