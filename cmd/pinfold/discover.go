@@ -1,0 +1,105 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"pinfold/policy"
+)
+
+// discoverable are the names under which a policy is found by itself.
+var discoverable = []string{".pinfold.json", ".pinfold.jsonc", ".pinfold.yaml"} //nolint:gochecknoglobals // a table
+
+func isDiscoverable(name string) bool { return slices.Contains(discoverable, name) }
+
+// findPolicy returns the policy of a launch, and its file ("" for the
+// built-in one). First hit wins: --policy; a trusted .pinfold file in the
+// workspace or above; the operator's own; the built-in one. A file that lies
+// in the workspace and isn't trusted is never used: whoever wrote the
+// workspace wrote it too.
+func (p *program) findPolicy(given, workspace, state string) (*policy.Policy, string, error) {
+	if given != "" {
+		return loadPolicy(given)
+	}
+	pol, file, err := p.trustedPolicy(workspace, state)
+	if pol != nil || err != nil {
+		return pol, file, err
+	}
+	base, err := xdg("XDG_CONFIG_HOME", ".config")
+	if err != nil {
+		return policy.BuiltIn(), "", nil //nolint:nilerr // no home: no policy of its owner's
+	}
+	own := filepath.Join(base, "pinfold", "policy.json")
+	switch _, err := os.Stat(own); {
+	case err == nil:
+		return loadPolicy(own)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return policy.BuiltIn(), "", nil
+	default:
+		return nil, "", &policy.Refusal{
+			Reason: policy.Denied, Code: "policy_unreadable", Subject: own, Err: err,
+			Why: fmt.Sprintf("cannot look for your policy %q: %v", own, cause(err)),
+			Fix: "set HOME or XDG_CONFIG_HOME to a directory of yours, or pass --policy FILE",
+		}
+	}
+}
+
+func loadPolicy(file string) (*policy.Policy, string, error) {
+	pol, err := policy.Load(file)
+	if err != nil {
+		return nil, "", err
+	}
+	abs, err := filepath.Abs(file)
+	return pol, abs, err
+}
+
+// trustedPolicy looks for a trusted file in dir and above it.
+func (p *program) trustedPolicy(dir, state string) (*policy.Policy, string, error) {
+	for noticed := false; ; dir = filepath.Dir(dir) {
+		for _, name := range discoverable {
+			file := filepath.Join(dir, name)
+			if _, err := os.Lstat(file); err != nil {
+				continue
+			}
+			pol, err := p.trusted(file, state)
+			if pol != nil || err != nil {
+				return pol, file, err
+			}
+			if !noticed {
+				noticed = true
+				p.notice("not using %s: it isn't trusted (pass it with --policy, or 'pinfold trust' it once)", file)
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return nil, "", nil
+		}
+	}
+}
+
+// trusted loads file if it is trusted as it stands. A file that was trusted
+// and has changed refuses the launch: passing over it might grant more than
+// it did.
+func (p *program) trusted(file, state string) (*policy.Policy, error) {
+	real, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return nil, nil //nolint:nilerr,nilnil // a dangling link was never trusted
+	}
+	t, err := readPin(state, real)
+	if t == nil || err != nil {
+		return nil, err
+	}
+	pol, err := policy.Load(real)
+	if err == nil && t.holds(pol) {
+		return pol, nil
+	}
+	return nil, &policy.Refusal{
+		Reason: policy.Denied, Code: "policy_changed", Subject: real, Err: err,
+		Why: fmt.Sprintf("cannot use policy %q: it, or a file it extends, has changed since it was trusted", real),
+		Fix: fmt.Sprintf("read it and run 'pinfold trust %s', or 'pinfold trust --forget %s'", real, real),
+	}
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"pinfold/policy"
+)
+
+const root = "../.."
+
+// TestTroubleshootingListsEveryCode compares the codes that the program can
+// refuse with and the ones that the page explains.
+func TestTroubleshootingListsEveryCode(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(root, "docs/troubleshooting.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	explained := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\|").FindAllStringSubmatch(string(page), -1) {
+		if explained[m[1]] {
+			t.Errorf("docs/troubleshooting.md explains %s twice", m[1])
+		}
+		explained[m[1]] = true
+	}
+	used := refusalCodes(t)
+	if len(used) < 10 {
+		t.Fatalf("only %d codes were found: the search is broken", len(used))
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(explained))); diff != "" {
+		t.Errorf("codes in the source (-) and in docs/troubleshooting.md (+) differ:\n%s", diff)
+	}
+}
+
+// refusalCodes finds the codes in the source: literals and constants given to
+// a field Code of a Refusal, or to a parameter named code that ends there.
+func refusalCodes(t *testing.T) map[string]bool {
+	t.Helper()
+	codes := map[string]bool{}
+	for _, files := range sourcePackages(t) {
+		consts, params := packageCodes(files)
+		note := func(e ast.Expr) {
+			if s, ok := stringOf(e, consts); ok {
+				codes[s] = true
+			}
+		}
+		for _, f := range files {
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.CompositeLit:
+					noteRefusal(n, note)
+				case *ast.CallExpr:
+					if i, ok := params[calleeName(n)]; ok && i < len(n.Args) {
+						note(n.Args[i])
+					}
+				}
+				return true
+			})
+		}
+	}
+	return codes
+}
+
+func noteRefusal(lit *ast.CompositeLit, note func(ast.Expr)) {
+	name := ""
+	switch typ := lit.Type.(type) {
+	case *ast.Ident:
+		name = typ.Name
+	case *ast.SelectorExpr:
+		name = typ.Sel.Name
+	}
+	if name != "Refusal" {
+		return
+	}
+	for _, e := range lit.Elts {
+		if kv, ok := e.(*ast.KeyValueExpr); ok {
+			if key, ok := kv.Key.(*ast.Ident); ok && key.Name == "Code" {
+				note(kv.Value)
+			}
+		}
+	}
+}
+
+// packageCodes returns a package's string constants, and the functions that
+// take a refusal code with the place of that parameter.
+func packageCodes(files []*ast.File) (consts map[string]string, params map[string]int) {
+	consts, params = map[string]string{}, map[string]int{}
+	for _, f := range files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.ValueSpec:
+				for i, name := range n.Names {
+					if i < len(n.Values) {
+						if s, ok := stringOf(n.Values[i], nil); ok {
+							consts[name.Name] = s
+						}
+					}
+				}
+			case *ast.FuncDecl:
+				if i := codeParam(n.Type); i >= 0 {
+					params[n.Name.Name] = i
+				}
+			}
+			return true
+		})
+	}
+	return consts, params
+}
+
+// codeParam is the index of the string parameter named code, or -1.
+func codeParam(ft *ast.FuncType) int {
+	i := 0
+	for _, field := range ft.Params.List {
+		for _, name := range field.Names {
+			typ, ok := field.Type.(*ast.Ident)
+			if ok && typ.Name == "string" && name.Name == "code" {
+				return i
+			}
+			i++
+		}
+	}
+	return -1
+}
+
+func calleeName(c *ast.CallExpr) string {
+	switch f := c.Fun.(type) {
+	case *ast.Ident:
+		return f.Name
+	case *ast.SelectorExpr:
+		return f.Sel.Name
+	}
+	return ""
+}
+
+func stringOf(e ast.Expr, consts map[string]string) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		s, err := strconv.Unquote(e.Value)
+		return s, err == nil && e.Kind == token.STRING
+	case *ast.Ident:
+		s, ok := consts[e.Name]
+		return s, ok
+	}
+	return "", false
+}
+
+func sourcePackages(t *testing.T) map[string][]*ast.File {
+	t.Helper()
+	packages := map[string][]*ast.File{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || len(d.Name()) > 2 && strings.HasPrefix(d.Name(), ".")):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		packages[filepath.Dir(path)] = append(packages[filepath.Dir(path)], f)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packages
+}
+
+// TestDocumentedPoliciesParse reads every policy that the documents show.
+func TestDocumentedPoliciesParse(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?ms)^```jsonc?\n(.*?)^```$")
+	seen := 0
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, m := range block.FindAllStringSubmatch(string(text), -1) {
+			seen++
+			if _, err := policy.Parse([]byte(m[1]), page); err != nil {
+				t.Errorf("policy %d of %s: %v", i+1, page, err)
+			}
+		}
+	}
+	if seen < 5 {
+		t.Fatalf("only %d policies were found: the search is broken", seen)
+	}
+}

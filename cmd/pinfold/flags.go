@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// errTwice refuses a repeated flag: which of two policies would be meant?
+// errEmpty refuses an empty value: it is a shell variable that isn't set, and
+// "no policy" or "nothing to protect" must not come of that.
+var (
+	errTwice = errors.New("it was given twice")
+	errEmpty = errors.New("it is empty")
+)
+
+// text is the value of a flag that may be given once. It is taken literally.
+type text struct {
+	to    *string
+	given bool
+}
+
+func (t *text) Set(s string) error {
+	switch {
+	case t.given:
+		return errTwice
+	case s == "":
+		return errEmpty
+	}
+	*t.to, t.given = s, true
+	return nil
+}
+
+func (t *text) String() string { return "" }
+
+// list is the value of a flag that may be repeated; every occurrence is one
+// value, with its commas and spaces.
+type list struct {
+	to *[]string
+}
+
+func (l *list) Set(s string) error {
+	if s == "" {
+		return errEmpty
+	}
+	*l.to = append(*l.to, s)
+	return nil
+}
+
+func (l *list) String() string { return "" }
+
+// one is a flag given once at most. What stands in backquotes in its usage is
+// the placeholder that help shows.
+func one(name, usage string, to *string) cli.Flag {
+	return &cli.GenericFlag{Name: name, Usage: usage, Value: &text{to: to}}
+}
+
+// many is a flag that may be repeated.
+func many(name, usage string, to *[]string) cli.Flag {
+	return &cli.GenericFlag{Name: name, Usage: usage + " (repeatable)", Value: &list{to: to}}
+}
+
+// yes is a flag without a value.
+func yes(name, usage string, to *bool) cli.Flag {
+	return &cli.BoolFlag{Name: name, Usage: usage, Destination: to, DisableDefaultText: true}
+}
+
+// formatOf finds --error-format before the command line is parsed, so that a
+// command line that can't be parsed is still answered as asked.
+func formatOf(args []string) string {
+	for i, a := range args {
+		if a == "--" {
+			break
+		}
+		name, value, ok := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		if name != "error-format" || !strings.HasPrefix(a, "-") {
+			continue
+		}
+		if !ok && i+1 < len(args) {
+			value = args[i+1]
+		}
+		if value == "json" {
+			return value
+		}
+	}
+	return "text"
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+
+	"pinfold/bwrap"
+	"pinfold/guard"
+	"pinfold/policy"
+)
+
+// launchFlags are what wrap, plan and explain share: the policy and the
+// request of one launch, as the command line says them.
+type launchFlags struct {
+	policy, tier, needs           string
+	workspace, chdir              string
+	runDir, runsDir, toolbelt     string
+	home                          string
+	record                        string
+	execution, segment            string
+	user, maxEntries              string
+	require, protect, share, envs []string
+}
+
+func (f *launchFlags) flags() []cli.Flag {
+	return []cli.Flag{
+		one("policy", "grant what the policy in `FILE` says", &f.policy),
+		one("tier", "kind of boundary: `process`", &f.tier),
+		one("needs", "refuse unless the policy grants what `FILE` lists", &f.needs),
+		many("require", "refuse unless the layer `NAME` is in force", &f.require),
+		one("workspace", "{workspace} is `DIR`; 'tmp' makes a throw-away one (default: the current directory)", &f.workspace),
+		one("chdir", "start the command in `DIR`", &f.chdir),
+		one("run-dir", "{run} is `DIR`, always writable (default: a fresh one)", &f.runDir),
+		one("runs-dir", "refuse a run directory that isn't beneath `DIR`", &f.runsDir),
+		one("toolbelt", "{toolbelt} is the unix socket `SOCKET`", &f.toolbelt),
+		one("home", "{home} is `DIR`", &f.home),
+		many("protect", "no grant may reach `PATH`", &f.protect),
+		many("share", "read-only exception to --protect: `PATH`", &f.share),
+		one("execution", "label the launch with `ID`", &f.execution),
+		one("segment", "label the launch with `ID`", &f.segment),
+		one("record", "keep plan and outcome in `DIR` (default: under the state directory)", &f.record),
+		many("env", "give the command the variable `NAME[=VALUE]`", &f.envs),
+		one("user", "run the whole launch as user `NAME` (root only)", &f.user),
+		one("max-entries", "walk at most `N` directory entries for hard links", &f.maxEntries),
+	}
+}
+
+// prepared is a launch on its way to the guard.
+type prepared struct {
+	policy    *policy.Policy
+	request   guard.Request
+	protected []string
+	// fresh are directories that were made for this launch alone.
+	fresh []bwrap.Fresh
+}
+
+// prepare turns the flags into what the guard takes. Whatever it made is in
+// the result, for the caller to remove, even where it fails.
+func (p *program) prepare(f *launchFlags, argv []string) (*prepared, error) {
+	l := &prepared{}
+	if f.user != "" {
+		if err := p.becomeUser(f.user); err != nil {
+			return l, err
+		}
+	}
+	if err := f.checkTier(); err != nil {
+		return l, err
+	}
+	if err := p.loadSettings(); err != nil {
+		return l, err
+	}
+	state, err := p.stateDir()
+	if err != nil {
+		return l, err
+	}
+	if err := l.fillRequest(f, argv, state); err != nil {
+		return l, err
+	}
+	if err := l.choosePolicy(p, f, state); err != nil {
+		return l, err
+	}
+	l.request.Needs, err = loadNeeds(f.needs, l.vars())
+	return l, err
+}
+
+// vars are what the placeholders of a needs file stand for.
+func (l *prepared) vars() policy.Vars {
+	r := l.request
+	return policy.Vars{Workspace: r.Workspace, Run: r.RunDir, Toolbelt: r.Toolbelt, Home: r.Home}
+}
+
+func (l *prepared) choosePolicy(p *program, f *launchFlags, state string) error {
+	pol, file, err := p.findPolicy(f.policy, l.request.Workspace, state)
+	if err != nil {
+		return err
+	}
+	pol.Require = append(pol.Require, f.require...)
+	if f.tier != "" {
+		pol.Tier = policy.Tier(f.tier)
+	}
+	l.policy, l.request.PolicyFile = pol, file
+	pol.Limits, err = p.settings.Apply(pol.Limits)
+	return err
+}
+
+func (f *launchFlags) checkTier() error {
+	switch policy.Tier(f.tier) {
+	case "", policy.TierProcess:
+		return nil
+	case policy.TierContainer:
+		return &policy.Refusal{
+			Reason: policy.Unavailable, Code: "field_unavailable", Subject: "--tier", Rule: "--tier container",
+			Why: "cannot use --tier container: the container tier isn't built yet",
+			Fix: "use --tier process",
+		}
+	}
+	return &usageError{
+		why: fmt.Sprintf("cannot use tier %q: there is no such tier", f.tier),
+		fix: "use --tier process",
+	}
+}
+
+// fillRequest sets everything but the policy.
+func (l *prepared) fillRequest(f *launchFlags, argv []string, state string) error {
+	cwd, cwdErr := os.Getwd()
+	at := func(path string) string { return absolute(cwd, path) }
+	home, err := homeDir(f.home)
+	if err != nil {
+		return err
+	}
+	l.request = guard.Request{
+		Argv: argv, Dir: at(f.chdir), CallerDir: cwd,
+		Env: os.Environ(), EnvAdd: f.envs,
+		RunDir: at(f.runDir), RunsDir: at(f.runsDir), Toolbelt: at(f.toolbelt),
+		Home:   at(home),
+		Record: at(f.record), State: state,
+		Runtime: os.Getenv("XDG_RUNTIME_DIR"), SSHAuthSock: os.Getenv("SSH_AUTH_SOCK"),
+		Owner: guard.Owner{Execution: f.execution, Segment: f.segment},
+		Share: each(f.share, at),
+		UID:   os.Geteuid(), GID: os.Getegid(),
+	}
+	l.protected = each(f.protect, at)
+	if l.request.MaxEntries, err = positive("--max-entries", f.maxEntries); err != nil {
+		return err
+	}
+	if f.workspace == "" && cwdErr != nil {
+		return noDirectory(cwdErr)
+	}
+	if err := l.chooseWorkspace(f.workspace, cwd, state); err != nil {
+		return err
+	}
+	return l.chooseRunDir(state)
+}
+
+// chooseRunDir makes a run directory where none was named.
+func (l *prepared) chooseRunDir(state string) error {
+	if l.request.RunDir != "" {
+		return nil
+	}
+	dir, err := makeFresh(state, "run")
+	if err != nil {
+		return err
+	}
+	l.request.RunDir, l.request.RunMade = dir, true
+	l.fresh = append(l.fresh, bwrap.Fresh{Name: "{run}", Path: dir})
+	return nil
+}
+
+func (l *prepared) chooseWorkspace(given, cwd, state string) error {
+	switch given {
+	case "":
+		l.request.Workspace = cwd
+	case "tmp":
+		dir, err := makeFresh(state, "workspace")
+		if err != nil {
+			return err
+		}
+		l.request.Workspace, l.request.WorkspaceMade = dir, true
+		l.fresh = append(l.fresh, bwrap.Fresh{Name: "{workspace}", Path: dir})
+	default:
+		l.request.Workspace = absolute(cwd, given)
+	}
+	return nil
+}
+
+func noDirectory(err error) *policy.Refusal {
+	return &policy.Refusal{
+		Reason: policy.Denied, Code: "workspace_missing", Err: err,
+		Why: fmt.Sprintf("cannot use the current directory as the workspace: %v", cause(err)),
+		Fix: "name one with --workspace DIR, or start pinfold in a directory that exists",
+	}
+}
+
+// absolute makes a path of the command line absolute and changes nothing
+// else: "a/.." is not "." where a is a symbolic link, so it isn't cleaned.
+func absolute(cwd, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return cwd + "/" + path
+}
+
+func each(in []string, f func(string) string) []string {
+	out := make([]string, 0, len(in))
+	for _, s := range in {
+		out = append(out, f(s))
+	}
+	return out
+}
+
+// positive reads a count; "" is zero, which means the default.
+func positive(flag, s string) (int, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n <= 0 {
+		return 0, &usageError{
+			why: fmt.Sprintf("cannot use %s %q: it isn't a whole number above zero", flag, s),
+			fix: fmt.Sprintf("give %s a number such as 1000000", flag),
+		}
+	}
+	return n, nil
+}

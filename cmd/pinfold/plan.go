@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"pinfold/plan"
+)
+
+func (p *program) planCommand() *cli.Command {
+	f := &launchFlags{}
+	var asJSON, digestOnly bool
+	var as string
+	return &cli.Command{
+		Name:      "plan",
+		Usage:     "print what a launch would do, and do nothing",
+		ArgsUsage: "-- CMD [ARGS...]",
+		Flags: append(f.flags(),
+			yes("json", "print the plan as JSON", &asJSON),
+			yes("digest", "print only its digest", &digestOnly),
+			one("as", "print a command line for `bwrap` that a person can run by hand", &as),
+		),
+		Action: func(c *cli.Context) error {
+			if as != "" && as != "bwrap" {
+				return &usageError{
+					why: fmt.Sprintf("cannot print the plan for %q: only bwrap is known", as),
+					fix: "use --as bwrap",
+				}
+			}
+			return p.plan(c, f, planOutput{json: asJSON, digest: digestOnly, shell: as != ""})
+		},
+	}
+}
+
+// planOutput is which form of a plan is wanted; the zero value is text.
+type planOutput struct {
+	json, digest, shell bool
+}
+
+func (o planOutput) check() error {
+	n := 0
+	for _, set := range []bool{o.json, o.digest, o.shell} {
+		if set {
+			n++
+		}
+	}
+	if n > 1 {
+		return &usageError{
+			why: "cannot print the plan: more than one form was asked for",
+			fix: "use one of --json, --digest and --as",
+		}
+	}
+	return nil
+}
+
+// plan goes as far as wrap does before anything is started.
+func (p *program) plan(c *cli.Context, f *launchFlags, o planOutput) error {
+	argv, err := commandOf(c)
+	if err == nil {
+		err = o.check()
+	}
+	if err != nil {
+		return err
+	}
+	l, err := p.prepare(f, argv)
+	if err == nil {
+		err = p.printPlan(c.Context, l, o)
+	}
+	return errors.Join(err, l.removeFresh())
+}
+
+func (p *program) printPlan(ctx context.Context, l *prepared, o planOutput) error {
+	g, err := l.guard(ctx)
+	if err != nil {
+		return err
+	}
+	defer g.grant.Close()
+	switch pl := g.launch.Plan; {
+	case o.json:
+		return p.printCanonical(pl)
+	case o.digest:
+		return p.printDigest(pl)
+	case o.shell:
+		_, err = io.WriteString(p.Out, g.launch.Shell())
+		return err
+	default:
+		return pl.Text(p.Out)
+	}
+}
+
+func (p *program) printCanonical(pl *plan.Plan) error {
+	text, err := pl.Canonical()
+	if err != nil {
+		return err
+	}
+	_, err = p.Out.Write(append(text, '\n'))
+	return err
+}
+
+func (p *program) printDigest(pl *plan.Plan) error {
+	digest, err := pl.Digest()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(p.Out, digest)
+	return err
+}

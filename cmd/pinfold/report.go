@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"pinfold/bwrap"
+	"pinfold/policy"
+)
+
+// finish reports an error and turns it into the exit code.
+func (p *program) finish(err error) int {
+	var code exitCode
+	var usage *usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	case errors.As(err, &usage):
+		p.printUsage(usage)
+		return p.usageCode
+	}
+	p.printFailure(err)
+	return p.failCode
+}
+
+// printFailure prints why a command didn't work. Where a launch was asked for
+// that is a refusal, whatever the error: nothing ran.
+func (p *program) printFailure(err error) {
+	var r *policy.Refusal
+	var bad policy.ParseErrors
+	switch {
+	case errors.As(err, &bad) && p.failCode != exitRefused:
+		p.printParseErrors(bad)
+	case errors.As(err, &r) || p.failCode == exitRefused:
+		p.printRefusal(asRefusal(err))
+	case p.format == "json":
+		p.printJSON(map[string]string{"reason": "failed", "why": err.Error()})
+	default:
+		fmt.Fprintf(p.Err, "pinfold: %s\n", oneLine(err.Error()))
+	}
+}
+
+// asRefusal returns the refusal in err. An error that is none of ours to
+// decide about still means that nothing ran.
+func asRefusal(err error) *policy.Refusal {
+	var r *policy.Refusal
+	var bad policy.ParseErrors
+	switch {
+	case errors.As(err, &r):
+		return r
+	case errors.As(err, &bad):
+		return bad.Refusal()
+	}
+	return &policy.Refusal{Reason: policy.Unavailable, Code: "launch_failed", Why: err.Error(), Err: err}
+}
+
+// printParseErrors prints all that is wrong with a policy, a line each, as
+// editors read it.
+func (p *program) printParseErrors(bad policy.ParseErrors) {
+	if p.format == "json" {
+		p.printJSON(bad.Refusal())
+		return
+	}
+	for _, e := range bad {
+		fmt.Fprintf(p.Err, "%s\n", oneLine(e.Error()))
+	}
+}
+
+// printRefusal prints the two lines of a refusal, or one JSON object.
+func (p *program) printRefusal(r *policy.Refusal) {
+	if p.format == "json" {
+		p.printJSON(r)
+		return
+	}
+	text := fmt.Sprintf("pinfold: %s\n", oneLine(r.Error()))
+	if r.Fix != "" {
+		text += fmt.Sprintf("hint: %s\n", oneLine(r.Fix))
+	}
+	fmt.Fprint(p.Err, text)
+}
+
+// printNotRun says why a command didn't run though nothing was refused.
+func (p *program) printNotRun(e bwrap.Exit, why string) {
+	if p.format == "json" {
+		p.printJSON(map[string]string{"reason": string(e.Reason), "why": why})
+		return
+	}
+	fmt.Fprintf(p.Err, "pinfold: %s\n", oneLine(why))
+}
+
+func (p *program) printUsage(u *usageError) {
+	if p.format == "json" {
+		p.printJSON(map[string]string{"reason": "usage", "code": "bad_usage", "why": u.why, "fix": u.fix})
+		return
+	}
+	fmt.Fprintf(p.Err, "pinfold: %s\nhint: %s\n", oneLine(u.why), oneLine(u.fix))
+}
+
+func (p *program) printJSON(v any) {
+	enc := json.NewEncoder(p.Err)
+	enc.SetEscapeHTML(false)
+	// The stream is the last resort: there is nowhere to report its failure.
+	_ = enc.Encode(v)
+}
+
+// notice prints one line that --quiet hides.
+func (p *program) notice(format string, args ...any) {
+	if !p.quiet {
+		fmt.Fprintf(p.Err, "pinfold: %s\n", oneLine(fmt.Sprintf(format, args...)))
+	}
+}
+
+// oneLine makes text safe for a terminal and keeps it on one line: a path, a
+// host or a rule may hold what an attacker chose, escape sequences included.
+func oneLine(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			q := strconv.QuoteRuneToASCII(r)
+			b.WriteString(q[1 : len(q)-1])
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"pinfold/bwrap"
+	"pinfold/egress"
+	"pinfold/event"
+	"pinfold/plan"
+	"pinfold/policy"
+)
+
+// oneRun is what one started launch has open.
+type oneRun struct {
+	p       *program
+	launch  *bwrap.Launch
+	network policy.Network
+	options runOptions
+	state   string
+	fresh   []bwrap.Fresh
+	name    string
+	record  *plan.Record
+	summary event.Summary
+	events  *event.Writer
+	closers []func() error
+}
+
+// newRun opens what a run needs beside its boundary: the record, and where
+// events go.
+func (p *program) newRun(l *prepared, g *guarded, o runOptions) (*oneRun, error) {
+	r := &oneRun{
+		p: p, launch: g.launch, network: g.grant.Network(), options: o,
+		state: l.request.State, fresh: l.fresh, name: runName(time.Now()),
+	}
+	if err := r.openEvents(g.grant); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.record, err = openRecord(l.request.Record, r.state, r.name); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	r.closers = append(r.closers, r.record.Close)
+	return r, nil
+}
+
+// run starts the command and answers with its exit code.
+func (r *oneRun) run(ctx context.Context) error {
+	if r.options.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.options.timeout)
+		defer cancel()
+	}
+	process, err := bwrap.Start(ctx, r.launch, r.startOptions())
+	if err != nil {
+		return r.notStarted(err)
+	}
+	exit, err := process.Wait()
+	if err != nil {
+		r.p.notice("after the command had ended: %v", err)
+	}
+	if line := r.summary.Line(); line != "" {
+		r.p.notice("%s", line)
+	}
+	return exitCode(exit.Code)
+}
+
+func (r *oneRun) startOptions() bwrap.StartOptions {
+	sink := event.Sink(&r.summary)
+	if r.events != nil {
+		sink = event.Fan(sink, r.events)
+	}
+	return bwrap.StartOptions{
+		Streams: bwrap.Streams{Stdin: r.p.In, Stdout: r.p.Out, Stderr: r.p.Err},
+		Egress:  func() (bwrap.Egress, error) { return r.proxy(sink), nil },
+		Record:  r.record, Fresh: r.fresh, Events: sink, Run: r.name,
+		Grace: r.options.grace, Forward: true, State: r.state,
+		Notice: func(s string) { r.p.notice("%s", s) },
+	}
+}
+
+// proxy serves what the policy lets out.
+func (r *oneRun) proxy(sink event.Sink) *egress.Server {
+	d := egress.NewDecider(r.network)
+	return &egress.Server{
+		Decider: d, Dialer: &egress.Dialer{Decider: d},
+		Events: sink, AllFlows: r.options.level == event.LevelAll,
+	}
+}
+
+// notStarted reports a command that didn't run. One that can't be executed
+// has the shell's codes: nothing was refused.
+func (r *oneRun) notStarted(err error) error {
+	var n *bwrap.NotRunError
+	if !errors.As(err, &n) {
+		return err
+	}
+	r.p.printNotRun(n.Exit, n.Why)
+	return exitCode(n.ExitCode())
+}
+
+func (r *oneRun) close() error {
+	var errs []error
+	for i := len(r.closers) - 1; i >= 0; i-- {
+		errs = append(errs, r.closers[i]())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	"pinfold/policy"
+)
+
+// systemSettings lie beneath the operator's own.
+const systemSettings = "/etc/pinfold/config.json"
+
+// loadSettings reads the operator's own settings and the machine's, once.
+func (p *program) loadSettings() error {
+	if p.settings != nil {
+		return nil
+	}
+	all, err := readSettings(systemSettings)
+	if err != nil {
+		return err
+	}
+	// Without a home there are no settings of its owner's.
+	if base, err := xdg("XDG_CONFIG_HOME", ".config"); err == nil {
+		own, err := readSettings(filepath.Join(base, "pinfold", "config.json"))
+		if err != nil {
+			return err
+		}
+		all = own.Over(all)
+	}
+	p.settings = &all
+	return nil
+}
+
+// readSettings reads one file; one that doesn't exist says nothing. One that
+// can't be read might hold a ceiling, so it refuses.
+func readSettings(file string) (policy.Config, error) {
+	text, err := readBounded(file, maxFile)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return policy.Config{}, nil
+	}
+	var c policy.Config
+	if err == nil {
+		c, err = policy.ParseConfig(text, file)
+	}
+	if err == nil {
+		return c, nil
+	}
+	return c, &policy.Refusal{
+		Reason: policy.Denied, Code: "settings_invalid", Subject: file, Err: err,
+		Why: fmt.Sprintf("cannot read the settings in %q: %v", file, cause(err)),
+		Fix: "correct the file, or remove it; if HOME is another user's, set it",
+	}
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"pinfold/policy"
+)
+
+// stateDir returns the state directory, made and checked.
+func (p *program) stateDir() (string, error) {
+	dir, err := p.statePath()
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", stateRefusal(dir, "cannot make the state directory", err)
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", stateRefusal(dir, "cannot use the state directory", err)
+	}
+	return real, checkOwned(real)
+}
+
+// statePath is where the state directory is to be, absolute.
+func (p *program) statePath() (string, error) {
+	dir := p.state
+	if dir == "" {
+		dir = os.Getenv("PINFOLD_STATE")
+	}
+	if dir == "" {
+		var err error
+		if dir, err = p.stateSetting(); err != nil {
+			return "", err
+		}
+	}
+	if dir == "" {
+		base, err := xdg("XDG_STATE_HOME", ".local/state")
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(base, "pinfold")
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", stateRefusal(dir, "cannot use the state directory", err)
+	}
+	return abs, nil
+}
+
+// stateSetting is the state directory of the operator's settings, or "".
+func (p *program) stateSetting() (string, error) {
+	if err := p.loadSettings(); err != nil || p.settings.State == nil {
+		return "", err
+	}
+	home, err := homeDir("")
+	if err != nil {
+		return "", err
+	}
+	dir, err := policy.Expand(*p.settings.State, policy.Vars{Home: home})
+	if err != nil {
+		return "", stateRefusal(p.settings.State.Text, "cannot use the state directory", err)
+	}
+	return dir, nil
+}
+
+// xdg is a base directory: the variable's value where it is absolute (the
+// specification says to ignore any other), else the default beneath home.
+func xdg(variable, inHome string) (string, error) {
+	if dir := os.Getenv(variable); filepath.IsAbs(dir) {
+		return dir, nil
+	}
+	home, err := homeDir("")
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, inHome), nil
+}
+
+func noHome() *policy.Refusal {
+	return &policy.Refusal{
+		Reason: policy.Unavailable, Code: "no_home", Subject: "HOME",
+		Why: "cannot find the home directory: $HOME is not set to an absolute path, and no account says more",
+		Fix: "set HOME",
+	}
+}
+
+// checkOwned refuses a state directory that somebody else could change: it
+// holds the pins of trusted policies and the records that recovery believes.
+func checkOwned(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return stateRefusal(dir, "cannot use the state directory", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.IsDir():
+		return stateRefusal(dir, "cannot use the state directory", syscall.ENOTDIR)
+	case !ok:
+		return stateRefusal(dir, "cannot use the state directory", errors.New("its owner is unknown"))
+	case int(st.Uid) != os.Geteuid():
+		return stateRefusal(dir, "cannot use the state directory",
+			fmt.Errorf("it belongs to user %d, not to you (%d)", st.Uid, os.Geteuid()))
+	case info.Mode().Perm()&0o022 != 0:
+		return stateRefusal(dir, "cannot use the state directory",
+			fmt.Errorf("others may write to it (mode %04o)", info.Mode().Perm()))
+	}
+	return nil
+}
+
+// makeFresh makes a directory for one launch beneath the state directory.
+func makeFresh(state, kind string) (string, error) {
+	parent := filepath.Join(state, kind)
+	err := os.MkdirAll(parent, 0o700)
+	var dir string
+	if err == nil {
+		dir, err = os.MkdirTemp(parent, "")
+	}
+	if err != nil {
+		return "", stateRefusal(state, "cannot make a directory in", err)
+	}
+	return dir, nil
+}
+
+// homeDir is the home that a policy's "~" means: the flag, $HOME, or what the
+// account database says.
+func homeDir(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
+		return home, nil
+	}
+	if u, err := user.LookupId(strconv.Itoa(os.Geteuid())); err == nil && filepath.IsAbs(u.HomeDir) {
+		return u.HomeDir, nil
+	}
+	return "", noHome()
+}
+
+func stateRefusal(dir, what string, err error) *policy.Refusal {
+	return &policy.Refusal{
+		Reason: policy.Unavailable, Code: "state_unusable", Subject: dir, Err: err,
+		Why: fmt.Sprintf("%s %q: %v", what, dir, cause(err)),
+		Fix: stateFix(dir, err),
+	}
+}
+
+func stateFix(dir string, err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "make room on that file system, or name a directory on another one with --state DIR"
+	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+		return "name a directory that you may write with --state DIR or $PINFOLD_STATE"
+	}
+	return fmt.Sprintf("make it yours alone (chown and chmod 0700 %q), or name another with --state DIR", dir)
+}
+
+// spaceOrRights reports an error that is about the file system that holds the
+// state, not about what is in it.
+func spaceOrRights(err error) bool {
+	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, fs.ErrPermission} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// cause is the innermost part of a path error: the caller names the path.
+func cause(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"pinfold/policy"
+)
+
+func (p *program) trustCommand() *cli.Command {
+	var forget bool
+	return &cli.Command{
+		Name:      "trust",
+		Usage:     "let a .pinfold file be used by itself, as it stands now",
+		ArgsUsage: "FILE",
+		Description: "The policy, and every file that it extends, is pinned by digest in the state\n" +
+			"directory. A launch in that directory or beneath it then uses it without\n" +
+			"--policy, until one of the files changes.",
+		Flags: []cli.Flag{yes("forget", "take the trust back", &forget)},
+		Action: func(c *cli.Context) error {
+			file, err := oneArg(c, "FILE")
+			if err != nil {
+				return err
+			}
+			if forget {
+				return p.forget(file)
+			}
+			return p.trust(file)
+		},
+	}
+}
+
+// pin is a trusted policy: the digest of every file that it is made of.
+type pin struct {
+	File    string            `json:"file"`
+	Sources map[string]string `json:"sources"` // path: SHA-256 in hex
+}
+
+func (p *program) trust(file string) error {
+	path, err := canonicalFile(file)
+	if err != nil {
+		return err
+	}
+	if !isDiscoverable(filepath.Base(path)) {
+		return &usageError{
+			why: fmt.Sprintf("cannot trust %q: only %v are looked for", file, discoverable),
+			fix: "rename it, or pass it with --policy, which needs no trust",
+		}
+	}
+	pol, err := policy.Load(path)
+	if err != nil {
+		return err
+	}
+	state, err := p.stateDir()
+	if err != nil {
+		return err
+	}
+	if err := writePin(state, pin{File: path, Sources: digests(pol)}); err != nil {
+		return stateRefusal(state, "cannot keep the trust in", err)
+	}
+	_, err = fmt.Fprintf(p.Out, "trusted %s\n", oneLine(path))
+	return err
+}
+
+func (p *program) forget(file string) error {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return err
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	state, err := p.stateDir()
+	if err != nil {
+		return err
+	}
+	err = os.Remove(pinFile(state, path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot forget %q: it isn't trusted", file)
+	}
+	if err != nil {
+		return stateRefusal(state, "cannot take the trust back in", err)
+	}
+	_, err = fmt.Fprintf(p.Out, "no longer trusted %s\n", oneLine(path))
+	return err
+}
+
+func canonicalFile(file string) (string, error) {
+	abs, err := filepath.Abs(file)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return "", fmt.Errorf("cannot trust %q: %w", file, cause(err))
+	}
+	return real, nil
+}
+
+// digests are the files that a policy was made of. They are of the bytes that
+// were parsed, so a file can't change between the look and the use.
+func digests(pol *policy.Policy) map[string]string {
+	out := map[string]string{}
+	for _, s := range pol.Sources {
+		out[s.File] = hex.EncodeToString(s.SHA256[:])
+	}
+	return out
+}
+
+// pinFile is where the pin of a path is kept: one file each, so that no lock
+// is needed.
+func pinFile(state, path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return filepath.Join(state, "trust", hex.EncodeToString(sum[:])+".json")
+}
+
+func writePin(state string, t pin) error {
+	text, err := json.MarshalIndent(t, "", "  ")
+	if err != nil {
+		return err
+	}
+	name := pinFile(state, t.File)
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(name), ".pin-*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(append(text, '\n'))
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return nil
+}
+
+// readPin returns the pin of a path, or nil where there is none.
+func readPin(state, path string) (*pin, error) {
+	text, err := os.ReadFile(pinFile(state, path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // no pin is an answer, not an error
+	}
+	if err != nil {
+		return nil, stateRefusal(state, "cannot read the trusted policies in", err)
+	}
+	var t pin
+	if err := json.Unmarshal(text, &t); err != nil || t.File != path {
+		return nil, stateRefusal(state, "cannot read the trusted policies in", errors.New("a pin is damaged"))
+	}
+	return &t, nil
+}
+
+func (t *pin) holds(pol *policy.Policy) bool {
+	return maps.Equal(t.Sources, digests(pol))
+}
