@@ -27,7 +27,11 @@ const (
 	segmentPattern = `(?:` + segmentNoDot + segmentBytes + `*|\.(?:` + segmentNoDot + segmentBytes + `*)?|\.\.` + segmentBytes + `+)?`
 	segmentsTail   = segmentPattern + `(?:/` + segmentPattern + `)*$`
 	placePattern   = `\{(?:workspace|run|toolbelt|home)\}`
-	pathPattern    = `^(?:(?:/|~/|` + placePattern + `/|\./(?:\.\./)*)` + segmentsTail + `|(?:~|` + placePattern + `|\./(?:\.\./)*\.\.)$)`
+	pathAfterStart = `(?:(?:/|~/|` + placePattern + `/|\./(?:\.\./)*)` + segmentsTail + `|(?:~|` + placePattern + `|\./(?:\.\./)*\.\.)$)`
+	pathPattern    = `^` + pathAfterStart
+
+	statePattern = `^(?:(?:/|~/)` + segmentsTail + `|~$)`
+	needPattern  = `^(?:(?:/|~/|` + placePattern + `/)` + segmentsTail + `|(?:~|` + placePattern + `)$)`
 
 	literalSegmentBytes = `[^/\x00]`
 	literalNoDot        = `[^/.\x00]`
