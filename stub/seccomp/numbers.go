@@ -1,7 +1,7 @@
 package seccomp
 
-// numbers are the system calls of the table, by architecture. The generator
-// compares them with libseccomp's, and a test with x/sys.
+// numbers are the system calls of the table, by architecture, from x/sys. The
+// generator compares them with libseccomp's.
 var numbers = map[string]map[string]uint32{
 	"amd64": {
 		"acct":              163,
