@@ -213,22 +213,31 @@ func fileOf(t *testing.T, content []byte) *os.File {
 // and compares what each try said.
 func say(t *testing.T, in bwrap.Input, tries []attempt) {
 	t.Helper()
-	script := ""
-	for _, a := range tries {
-		script += "if (" + a.do + ") >/dev/null 2>&1; then echo yes; else echo no; fi\n"
-	}
-	in.Argv = []string{"/bin/sh", "-c", script}
+	in.Argv = []string{"/bin/sh", "-c", script(tries)}
 	l := realLaunch(t, in)
-	for name, r := range map[string]result{"mounts": bare(t, l, in.Argv...), "all layers": whole(t, l)} {
-		got := strings.Fields(r.out)
-		if len(got) != len(tries) || r.code != 0 {
-			t.Errorf("%s: exit %d, got %q", name, r.code, r.out)
-			continue
-		}
-		for i, a := range tries {
-			if got[i] != a.works {
-				t.Errorf("%s: %s: got %s, wanted %s", name, a.do, got[i], a.works)
-			}
+	compareTries(t, "mounts", bare(t, l, in.Argv...), tries)
+	compareTries(t, "all layers", whole(t, l), tries)
+}
+
+// script says yes or no for each try.
+func script(tries []attempt) string {
+	s := ""
+	for _, a := range tries {
+		s += "if (" + a.do + ") >/dev/null 2>&1; then echo yes; else echo no; fi\n"
+	}
+	return s
+}
+
+func compareTries(t *testing.T, name string, r result, tries []attempt) {
+	t.Helper()
+	got := strings.Fields(r.out)
+	if len(got) != len(tries) || r.code != 0 {
+		t.Errorf("%s: exit %d, got %q", name, r.code, r.out)
+		return
+	}
+	for i, a := range tries {
+		if got[i] != a.works {
+			t.Errorf("%s: %s: got %s, wanted %s", name, a.do, got[i], a.works)
 		}
 	}
 }

@@ -161,9 +161,11 @@ func parseVersion(s string) (v [3]int, err error) {
 		if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); i == 2 && end >= 0 {
 			digits = digits[:end]
 		}
-		if v[i], err = strconv.Atoi(digits); err != nil {
+		n, err := strconv.ParseUint(digits, 10, 16)
+		if err != nil {
 			return v, fmt.Errorf("cannot read version %q: %w", s, err)
 		}
+		v[i] = int(n)
 	}
 	return v, nil
 }
