@@ -280,7 +280,7 @@ func TestRunWithoutStreams(t *testing.T) {
 	t.Parallel()
 	dir := lab(t)
 	mkdir(t, dir+"/w")
-	in := command("exec 9>" + dir + "/w/o; x=$(readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2); echo "$x" >&9; cat; echo x; echo x >&2")
+	in := command("exec 9>" + dir + "/w/o; x=$(readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2); echo $x >&9; cat; echo x; echo x >&2")
 	in.Entries = []guard.Entry{entry(t, dir+"/w", guard.ReadWrite)}
 	p, err := bwrap.Start(t.Context(), realLaunch(t, in), bwrap.StartOptions{})
 	must(t, err)
