@@ -26,7 +26,7 @@ func execute(run executor, argv, env []string) *wire.Failure {
 	var worst *wire.Failure
 	for _, path := range candidates(argv[0], env) {
 		f := attempt(run, path, argv, env)
-		if f == nil {
+		if f == nil || path != argv[0] && isHidden(path) {
 			continue
 		}
 		if worst == nil {
@@ -41,6 +41,10 @@ func execute(run executor, argv, env []string) *wire.Failure {
 	}
 	return worst
 }
+
+// isHidden reports that a directory of the PATH can't be searched, so nobody
+// can say that the name is there: a shell passes over it.
+func isHidden(path string) bool { return unix.Access(path, unix.F_OK) == unix.EACCES }
 
 // candidates are the files that a command's name may mean.
 func candidates(name string, env []string) []string {
