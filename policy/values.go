@@ -83,14 +83,11 @@ const maxDuration = 366 * 24 * time.Hour
 
 func duration(dst *time.Duration) shape {
 	return text(durationPattern, func(_ *decoder, n *node, _ string) error {
-		if strings.Trim(n.text, "0123456789.hms") != "" || !strings.ContainsAny(n.text, "hms") {
-			return &textError{"it is no duration", `write "90s", "30m" or "1h30m"`}
-		}
 		value, err := time.ParseDuration(n.text)
-		if err != nil {
+		if err != nil || !isDuration(n.text) {
 			return &textError{"it is no duration", `write "90s", "30m" or "1h30m"`}
 		}
-		if value < time.Millisecond || value > maxDuration || len(n.text) > 80 {
+		if value < time.Millisecond || value > maxDuration {
 			return &textError{"it is shorter than a millisecond or longer than a year", "leave the field out for no limit"}
 		}
 		*dst = value
@@ -102,6 +99,28 @@ func duration(dst *time.Duration) shape {
 // are compiled when one is met, not at every start of the program.
 func matches(pattern, text string) bool {
 	return regexp.MustCompile(pattern).MatchString(text)
+}
+
+// isDuration is stricter than Go, which takes signs, "1.s", ".5s", other units
+// and any length.
+func isDuration(text string) bool {
+	for range 8 {
+		unit := strings.TrimLeft(text, "0123456789.")
+		whole, fraction, point := strings.Cut(text[:len(text)-len(unit)], ".")
+		if whole == "" || len(whole) > 9 || point && (fraction == "" || len(fraction) > 9) {
+			return false
+		}
+		text = strings.TrimLeft(unit, "hms")
+		switch unit[:len(unit)-len(text)] {
+		case "ms", "s", "m", "h":
+		default:
+			return false
+		}
+		if text == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // plain is a string of one of the simple kinds below.
@@ -129,7 +148,7 @@ func pathRule(dst *PathRule, deny bool) shape {
 		as      DenyLook
 	}
 	fields := []field{
-		{name: "path", doc: "The path.", required: true, shape: shape{
+		{name: "path", doc: "The path, as it would stand in the list; with literal, each character as itself.", required: true, shape: shape{
 			read:   func(d *decoder, n *node, at string) { d.is(n, stringNode, at); raw.path = n },
 			schema: func() schemaObject { return schemaObject{"type": "string"} },
 		}},
