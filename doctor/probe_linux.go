@@ -1,0 +1,182 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold/bwrap"
+	"pinfold/plan"
+)
+
+// probeTimeout bounds one start of bubblewrap, which takes some 30 ms.
+const probeTimeout = 10 * time.Second
+
+// Live asks this machine.
+type Live struct {
+	// Path is the PATH that bubblewrap is looked for on.
+	Path string
+	// Run launches true under a policy document, through the code that wrap
+	// uses; the command hands it in.
+	Run func(ctx context.Context, document string) error
+
+	tool *plan.Tool
+}
+
+// Bubblewrap finds the program that wrap would use.
+func (l *Live) Bubblewrap(ctx context.Context) (Bubblewrap, error) {
+	tool, err := l.locate(ctx)
+	if err != nil {
+		return Bubblewrap{}, err
+	}
+	m, err := bwrap.Probe(ctx, tool)
+	if err != nil {
+		return Bubblewrap{}, err
+	}
+	return Bubblewrap{Path: tool.Path, Version: m.Version}, nil
+}
+
+func (l *Live) locate(ctx context.Context) (plan.Tool, error) {
+	if l.tool == nil {
+		tool, err := bwrap.Locate(ctx, l.Path, nil)
+		if err != nil {
+			return plan.Tool{}, err
+		}
+		l.tool = &tool
+	}
+	return *l.tool, nil
+}
+
+// Namespaces starts bubblewrap itself inside the namespaces asked for: a
+// program that is surely there and that ends at once. The root is bound, so
+// that a no is about the namespaces and nothing else.
+func (l *Live) Namespaces(ctx context.Context, kinds ...string) error {
+	tool, err := l.locate(ctx)
+	if err != nil {
+		return fmt.Errorf("bubblewrap comes first: %w", err)
+	}
+	args := []string{"--ro-bind", "/", "/"}
+	for _, k := range kinds {
+		args = append(args, namespaceArgs[k]...)
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, tool.Path, append(args, "--", tool.Path, "--version")...)
+	cmd.Env = []string{}
+	cmd.Dir = "/"
+	cmd.WaitDelay = time.Second
+	err = cmd.Run()
+	if exit, isExit := errors.AsType[*exec.ExitError](err); isExit && exit.Exited() {
+		return fmt.Errorf("bubblewrap exited %d: %w", exit.ExitCode(), ErrNotThere)
+	}
+	return err
+}
+
+// namespaceArgs are the options that make each namespace. A mount namespace
+// is made by bubblewrap whatever it is asked.
+var namespaceArgs = map[string][]string{
+	"user":   {"--unshare-user", "--disable-userns"},
+	"mnt":    {},
+	"pid":    {"--unshare-pid"},
+	"net":    {"--unshare-net"},
+	"ipc":    {"--unshare-ipc"},
+	"uts":    {"--unshare-uts"},
+	"cgroup": {"--unshare-cgroup"},
+	"proc":   {"--proc", "/proc"},
+}
+
+// Launch runs true under a policy.
+func (l *Live) Launch(ctx context.Context, document string) error {
+	if l.Run == nil {
+		return errors.New("nothing to launch with")
+	}
+	return l.Run(ctx, document)
+}
+
+// LandlockABI is landlock_create_ruleset(2)'s version; the errors are those
+// of a kernel built without it and of one booted without it.
+func (l *Live) LandlockABI() (int, error) {
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	switch errno {
+	case 0:
+		return int(abi), nil
+	case unix.ENOSYS, unix.EOPNOTSUPP:
+		return 0, nil
+	}
+	return 0, errno
+}
+
+// Syscall asks with arguments that a kernel which has the call refuses in a
+// known way, and that do nothing.
+func (l *Live) Syscall(name string) error {
+	ask, known := syscallProbes[name]
+	if !known {
+		return fmt.Errorf("internal error: no probe for %q", name)
+	}
+	return conclude(ask())
+}
+
+// conclude reads a probe's errno: the calls answer bad arguments with EBADF,
+// EINVAL or EFAULT; ENOSYS is a kernel without the call, EPERM a filter in
+// front of it, which for our purpose is the same.
+func conclude(errno unix.Errno) error {
+	switch errno {
+	case 0, unix.EBADF, unix.EINVAL, unix.EFAULT:
+		return nil
+	case unix.ENOSYS, unix.EPERM, unix.EOPNOTSUPP:
+		return fmt.Errorf("%w: %w", ErrNotThere, errno)
+	}
+	return errno
+}
+
+var syscallProbes = map[string]func() unix.Errno{
+	"openat2": func() unix.Errno {
+		fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC})
+		if err == nil {
+			unix.Close(fd)
+		}
+		return errnoOf(err)
+	},
+	"pidfd_open": func() unix.Errno {
+		fd, err := unix.PidfdOpen(os.Getpid(), 0)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return errnoOf(err)
+	},
+	"pidfd_getfd": func() unix.Errno {
+		_, err := unix.PidfdGetfd(-1, 0, 0)
+		return errnoOf(err)
+	},
+	"close_range": func() unix.Errno {
+		return errnoOf(unix.CloseRange(1<<30, 1<<30, 0))
+	},
+	"seccomp": func() unix.Errno {
+		return actionAvailable(unix.SECCOMP_RET_KILL_PROCESS)
+	},
+	"seccomp_user_notif": func() unix.Errno {
+		return actionAvailable(unix.SECCOMP_RET_USER_NOTIF)
+	},
+}
+
+// actionAvailable is seccomp(2)'s SECCOMP_GET_ACTION_AVAIL (4.14).
+func actionAvailable(action uint32) unix.Errno {
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
+	return errno
+}
+
+func errnoOf(err error) unix.Errno {
+	if err == nil {
+		return 0
+	}
+	if errno, isErrno := errors.AsType[unix.Errno](err); isErrno {
+		return errno
+	}
+	return unix.EIO
+}
