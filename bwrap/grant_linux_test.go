@@ -25,7 +25,7 @@ func granted(t *testing.T, p *policy.Policy, r guard.Request, protected ...strin
 	}
 	t.Cleanup(func() { must(t, g.Close()) })
 	l, err := bwrap.Translate(g, m, bwrap.Options{Umask: 0o022})
-	if errors.Is(err, stub.ErrNotBuilt) && os.Getenv("SANDBOX_TESTS") != "1" {
+	if errors.Is(err, stub.ErrNotBuilt) && os.Getenv("PINFOLD_INTEGRATION") != "1" {
 		t.Skip("the stub is not built")
 	}
 	must(t, err)

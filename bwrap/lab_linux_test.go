@@ -18,33 +18,23 @@ import (
 
 	"pinfold/bwrap"
 	"pinfold/guard"
-	"pinfold/plan"
 	"pinfold/stub"
 	"pinfold/stub/seccomp"
 	"pinfold/stub/wire"
 )
 
-// realMachine is this machine, with the bubblewrap that BWRAP names or that
-// is on the PATH. Without SANDBOX_TESTS=1 a missing one skips the test.
+// realMachine is this machine, with the bubblewrap that is on the PATH. A
+// missing one skips the test, unless PINFOLD_INTEGRATION=1.
 func realMachine(t *testing.T) bwrap.Machine {
 	t.Helper()
-	tool, err := realTool(t.Context())
-	if err != nil && os.Getenv("SANDBOX_TESTS") != "1" {
+	tool, err := bwrap.Locate(t.Context(), os.Getenv("PATH"), nil)
+	if err != nil && os.Getenv("PINFOLD_INTEGRATION") != "1" {
 		t.Skipf("no bubblewrap: %v", err)
 	}
 	must(t, err)
 	m, err := bwrap.Probe(t.Context(), tool)
 	must(t, err)
 	return m
-}
-
-func realTool(ctx context.Context) (plan.Tool, error) {
-	path := os.Getenv("BWRAP")
-	if path == "" {
-		return bwrap.Locate(ctx, os.Getenv("PATH"), nil)
-	}
-	out, err := exec.CommandContext(ctx, path, "--version").Output()
-	return plan.Tool{Path: path, Version: strings.TrimPrefix(strings.TrimSpace(string(out)), "bubblewrap ")}, err
 }
 
 // lab is a temporary tree whose paths are canonical, outside of /tmp, which
@@ -109,7 +99,7 @@ func realLaunch(t *testing.T, in bwrap.Input) *bwrap.Launch {
 	t.Helper()
 	m := realMachine(t)
 	program, err := stub.Binary(m.Arch)
-	if errors.Is(err, stub.ErrNotBuilt) && os.Getenv("SANDBOX_TESTS") != "1" {
+	if errors.Is(err, stub.ErrNotBuilt) && os.Getenv("PINFOLD_INTEGRATION") != "1" {
 		t.Skip("the stub is not built")
 	}
 	must(t, err)

@@ -26,9 +26,21 @@ type procMask struct {
 // procMasks is what is hidden where it exists: the key rings of other
 // sessions, memory, and what acts on or tells about the whole machine.
 var procMasks = []procMask{
-	{"key-users", false}, {"keys", false}, {"kcore", false}, {"sysrq-trigger", false}, {"timer_list", false},
-	{"acpi", true}, {"kmsg", true}, {"kpagecgroup", true}, {"kpagecount", true}, {"kpageflags", true},
-	{"latency_stats", true}, {"sched_debug", true}, {"scsi", true}, {"timer_stats", true}, {"vmallocinfo", true},
+	{"key-users", false},
+	{"keys", false},
+	{"kcore", false},
+	{"sysrq-trigger", false},
+	{"timer_list", false},
+	{"acpi", true},
+	{"kmsg", true},
+	{"kpagecgroup", true},
+	{"kpagecount", true},
+	{"kpageflags", true},
+	{"latency_stats", true},
+	{"sched_debug", true},
+	{"scsi", true},
+	{"timer_stats", true},
+	{"vmallocinfo", true},
 }
 
 // procNamespaced are the directories of /proc that show the reader's own
