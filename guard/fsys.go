@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"errors"
 	"io"
 )
@@ -17,6 +18,8 @@ type fsys interface {
 	read(path string, limit int64) ([]byte, error)
 	// hold opens a canonical path that must still be the object named by id.
 	hold(path string, id FileID) (io.Closer, error)
+	// walk looks through directory trees.
+	walk(ctx context.Context, req walkRequest) (walkResult, error)
 }
 
 // errMagic: what such a link leads to can't be told from what stands in it.

@@ -1,41 +1,13 @@
 package guard
 
 import (
-	"context"
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 
 	"pinfold/policy"
 )
-
-// survey looks through the write grants: for what the host would run later,
-// and for what has a name outside.
-func (g *gate) survey(_ context.Context) error {
-	if g.policy.GuardWorkspace.Off {
-		g.note("guard_workspace is off: what host tools run in the workspace can be written")
-		return nil
-	}
-	if err := g.guardNames(); err != nil {
-		return err
-	}
-	for _, b := range g.guarded {
-		g.place(b)
-	}
-	return g.checkGuardedWrites()
-}
-
-// guardNames binds the guarded names of the workspace, of the homes and of
-// the repositories at the top of the write grants.
-func (g *gate) guardNames() error {
-	names := policy.GuardedWorkspaceNames()
-	if w := g.places.workspace; w != nil {
-		if err := g.guard(w.obj.path, "", names.Top); err != nil {
-			return err
-		}
-	}
-	return g.guardHomes(names)
-}
 
 // guard keeps names in a directory read-only, unless they are excepted. shown
 // is how messages call the directory ("~"), "" for the workspace.
@@ -51,7 +23,7 @@ func (g *gate) guardIn(granted, dir, shown string, names []string) error {
 	}
 	for _, name := range names {
 		text := path.Join(shown, name)
-		if g.excepted(text) || g.excepted(name) {
+		if g.excepted(text) {
 			continue
 		}
 		b := &bound{verb: verbReadOnly, usual: usualOf(name), rule: Rule{Class: ClassGuarded, Text: text, Source: "guard_workspace"}}
@@ -64,10 +36,11 @@ func (g *gate) guardIn(granted, dir, shown string, names []string) error {
 }
 
 // excepted reports whether guard_workspace.except lists a name or a directory
-// above it.
+// above it, wherever in the grants that stands: ".git/hooks" is meant for
+// nested repositories too.
 func (g *gate) excepted(name string) bool {
 	return slices.ContainsFunc(g.policy.GuardWorkspace.Except, func(e string) bool {
-		return within("/"+name, path.Clean("/"+e))
+		return strings.Contains("/"+name+"/", path.Clean("/"+e)+"/")
 	})
 }
 

@@ -1,0 +1,160 @@
+package guard_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pinfold/guard"
+	"pinfold/policy"
+)
+
+func (tr *tree) hard(from, to string) {
+	tr.t.Helper()
+	tr.dirs(filepath.Dir(tr.path(to)))
+	if err := os.Link(tr.path(from), tr.path(to)); err != nil {
+		tr.t.Fatal(err)
+	}
+}
+
+func TestHardLinks(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prepare func(*tree)
+		launch  launch
+		code    string
+		fix     string
+	}{
+		"a name outside": {
+			prepare: func(tr *tree) { tr.files("out"); tr.hard("out", "ws/a/in") },
+			launch:  launch{write: []string{"{workspace}"}}, code: "hard_link", fix: "cp -p",
+		},
+		"both names inside": {
+			prepare: func(tr *tree) { tr.files("ws/a/one"); tr.hard("ws/a/one", "ws/b/two") },
+			launch:  launch{write: []string{"{workspace}"}},
+		},
+		"names in two grants": {
+			prepare: func(tr *tree) { tr.files("ws/one"); tr.hard("ws/one", "other/two") },
+			launch:  launch{write: []string{"{workspace}", "other"}},
+		},
+		"one of three outside": {
+			prepare: func(tr *tree) { tr.files("ws/one"); tr.hard("ws/one", "ws/two"); tr.hard("ws/one", "out") },
+			launch:  launch{write: []string{"{workspace}"}}, code: "hard_link",
+		},
+		"the other name is covered": {
+			prepare: func(tr *tree) { tr.files("ws/ro/one"); tr.hard("ws/ro/one", "ws/two") },
+			launch:  launch{write: []string{"{workspace}"}, readOnly: []string{"ws/ro"}}, code: "hard_link",
+		},
+		"the other name is a guarded file": {
+			prepare: func(tr *tree) { tr.repo("ws"); tr.hard("ws/.git/config", "ws/two") },
+			launch:  launch{write: []string{"{workspace}"}}, code: "hard_link",
+		},
+		"both names are covered": {
+			prepare: func(tr *tree) { tr.files("out"); tr.hard("out", "ws/ro/in") },
+			launch:  launch{write: []string{"{workspace}"}, readOnly: []string{"ws/ro"}},
+		},
+		"a file granted by itself": {
+			prepare: func(tr *tree) { tr.files("out"); tr.hard("out", "f") },
+			launch:  launch{write: []string{"f"}}, code: "hard_link",
+		},
+		"nothing may be written": {
+			prepare: func(tr *tree) { tr.files("out"); tr.hard("out", "ws/in") },
+		},
+		"a package store": {
+			prepare: func(tr *tree) { tr.files("store/v3/x"); tr.hard("store/v3/x", "ws/node_modules/x/index.js") },
+			launch:  launch{write: []string{"{workspace}"}}, code: "hard_link", fix: "package-import-method",
+		},
+		"a package store that is allowed": {
+			prepare: func(tr *tree) { tr.files("store/v3/x"); tr.hard("store/v3/x", "ws/node_modules/x/index.js") },
+			launch: launch{write: []string{"{workspace}"}, edit: func(tr *tree, p *policy.Policy, _ *guard.Request) {
+				p.HardLinks.AllowFrom = tr.rules("hard_links.allow_from", "", "store")
+			}},
+		},
+		"a further name beside an allowed store": {
+			prepare: func(tr *tree) {
+				tr.files("store/x")
+				tr.hard("store/x", "ws/x")
+				tr.hard("store/x", "out")
+			},
+			launch: launch{write: []string{"{workspace}"}, edit: func(tr *tree, p *policy.Policy, _ *guard.Request) {
+				p.HardLinks.AllowFrom = tr.rules("hard_links.allow_from", "", "store")
+			}},
+			code: "hard_link",
+		},
+		"a local clone": {
+			prepare: func(tr *tree) { tr.repo("r"); tr.git(".", "clone", "-q", "r", "ws/c") },
+			launch:  launch{write: []string{"{workspace}"}}, code: "hard_link", fix: "--no-hardlinks",
+		},
+		"uv": {
+			prepare: func(tr *tree) { tr.files("cache/x"); tr.hard("cache/x", "ws/.venv/lib/python3/site-packages/x.py") },
+			launch:  launch{write: []string{"{workspace}"}}, code: "hard_link", fix: "--link-mode=copy",
+		},
+		"too many entries": {
+			prepare: func(tr *tree) {
+				for i := range 20 {
+					tr.files(fmt.Sprintf("ws/%d", i))
+				}
+			},
+			launch: launch{write: []string{"{workspace}"}, edit: func(_ *tree, _ *policy.Policy, r *guard.Request) { r.MaxEntries = 10 }},
+			code:   "too_many_entries", fix: "--max-entries",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tr := newTree(t)
+			c.prepare(tr)
+			if c.code == "" {
+				c.launch.grant(tr)
+				return
+			}
+			if r := c.launch.refused(tr, c.code); !strings.Contains(r.Fix, c.fix) {
+				t.Errorf("fix = %q, want one with %q", r.Fix, c.fix)
+			}
+		})
+	}
+}
+
+func TestAllowedStoreIsNamedInThePlan(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	tr.files("store/x")
+	tr.hard("store/x", "ws/x")
+	g := launch{write: []string{"{workspace}"}, edit: func(tr *tree, p *policy.Policy, _ *guard.Request) {
+		p.HardLinks.AllowFrom = tr.rules("hard_links.allow_from", "", "store")
+	}}.grant(tr)
+	if notes := strings.Join(g.Notes(), "\n"); !strings.Contains(notes, "1 files") || !strings.Contains(notes, tr.path("store")) {
+		t.Errorf("notes = %q", notes)
+	}
+}
+
+// The user inside is the one who owns the directory, and can open it up.
+func TestUnreadableDirectoryInAGrant(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	tr := newTree(t)
+	tr.dirs("ws/closed")
+	if err := os.Chmod(tr.path("ws/closed"), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(tr.path("ws/closed"), 0o700) })
+	launch{write: []string{"{workspace}"}}.refused(tr, "unreadable")
+}
+
+// The cure that a refusal names must cure.
+func TestCopyCureWorks(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	tr.files("out")
+	tr.hard("out", "ws/it's in")
+	l := launch{write: []string{"{workspace}"}}
+	fix, _, _ := strings.Cut(l.refused(tr, "hard_link").Fix, ", or")
+	if out, err := exec.CommandContext(t.Context(), "sh", "-c", fix).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", fix, err, out)
+	}
+	l.grant(tr)
+}

@@ -1,0 +1,110 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"pinfold/policy"
+)
+
+// survey looks through the write grants: for what the host would run later,
+// and for what has a name outside.
+func (g *gate) survey(ctx context.Context) error {
+	found, err := g.walkGrants(ctx)
+	if err != nil {
+		return err
+	}
+	if err := g.guardAll(found); err != nil {
+		return err
+	}
+	return g.checkLinks(ctx, found)
+}
+
+// guardAll binds the guarded names.
+func (g *gate) guardAll(found walkResult) error {
+	if g.policy.GuardWorkspace.Off {
+		g.note("guard_workspace is off: what host programs run can be written in the write grants")
+		return nil
+	}
+	names := policy.GuardedWorkspaceNames()
+	if w := g.places.workspace; w != nil {
+		if err := g.guard(w.obj.path, "", names.Top); err != nil {
+			return err
+		}
+	}
+	if err := g.guardHomes(names); err != nil {
+		return err
+	}
+	if err := g.guardRepositories(found); err != nil {
+		return err
+	}
+	for _, b := range g.guarded {
+		g.place(b)
+	}
+	return g.checkGuardedWrites()
+}
+
+// walkGrants walks everything that may be written.
+func (g *gate) walkGrants(ctx context.Context) (walkResult, error) {
+	roots, files := g.writable()
+	found, err := g.fs.walk(ctx, walkRequest{roots: roots, limit: g.limit(), uid: uint32(g.request.UID)})
+	if err != nil {
+		return found, g.walkRefusal(err)
+	}
+	if len(found.blind) > 0 {
+		p := found.blind[0]
+		return found, refuse("unreadable", p, nil,
+			fmt.Sprintf("cannot look for hard links in %q: its permissions forbid reading it, and could be changed from inside", p),
+			"chmod u+rwx "+quote(p))
+	}
+	found.linked = append(found.linked, files...)
+	return found, nil
+}
+
+// writable are the trees that may be written, and the names of files granted
+// by themselves that have others.
+func (g *gate) writable() (roots []walkRoot, files []named) {
+	nodes := g.lattice.sorted()
+	for _, n := range nodes {
+		if n.obj.missing() || g.lattice.at(n.path).access != ReadWrite || g.lattice.above(n.path).access == ReadWrite {
+			continue
+		}
+		if n.obj.kind != Dir {
+			if n.obj.nlink > 1 {
+				files = append(files, named{path: n.path, id: n.obj.id, links: n.obj.nlink})
+			}
+			continue
+		}
+		root := walkRoot{path: n.path, id: n.obj.id}
+		for _, m := range under(nodes, n.path) {
+			if g.lattice.at(m.path).access != ReadWrite {
+				if root.stops == nil {
+					root.stops = &stops{}
+				}
+				root.stops.add(m.path[len(n.path)+1:])
+			}
+		}
+		roots = append(roots, root)
+	}
+	return roots, files
+}
+
+func (g *gate) limit() int {
+	if g.request.MaxEntries > 0 {
+		return g.request.MaxEntries
+	}
+	return defaultEntries
+}
+
+func (g *gate) walkRefusal(err error) error {
+	switch {
+	case errors.Is(err, errEntries):
+		return refuse("too_many_entries", fmt.Sprint(g.limit()), nil,
+			fmt.Sprintf("cannot look for hard links: the write grants hold more than %d directory entries", g.limit()),
+			"grant less, or raise the bound with --max-entries")
+	case errors.Is(err, errDepth):
+		return refuse("too_deep", "", nil, err.Error(), "grant a directory that isn't nested as deeply")
+	}
+	return err
+}
