@@ -12,7 +12,7 @@ import (
 )
 
 // bind is the check of a path that is bound as the host has it.
-func bind(t *testing.T, path string, readOnly bool) wire.Check {
+func bind(t testing.TB, path string, readOnly bool) wire.Check {
 	t.Helper()
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
@@ -76,7 +76,7 @@ func TestChecksPass(t *testing.T) {
 	s.ran(t)
 }
 
-func seekStart(t *testing.T, f *os.File) *os.File {
+func seekStart(t testing.TB, f *os.File) *os.File {
 	t.Helper()
 	if _, err := f.Seek(0, 0); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -75,8 +76,8 @@ type sandbox struct {
 	stdin    io.Reader
 	extra    []*os.File // leaked into bubblewrap
 	stdout   *os.File   // instead of a buffer
-	onHello  func(t *testing.T, fds []int)
-	onReady  func(t *testing.T, cred *unix.Ucred)
+	onHello  func(t testing.TB, fds []int)
+	onReady  func(t testing.TB, cred *unix.Ucred)
 	keepCaps bool
 	shell    string // run by sh before it becomes bubblewrap
 }
@@ -101,12 +102,12 @@ func command(argv ...string) *sandbox {
 }
 
 // launch runs it to the end.
-func (s *sandbox) launch(t *testing.T) *result {
+func (s *sandbox) launch(t testing.TB) *result {
 	t.Helper()
 	requireBwrap(t)
 	ours, theirs := controlPair(t)
 	argv := append([]string{"-c", s.shell + "\nexec bwrap \"$@\"", "sh"}, s.args(t)...)
-	cmd := exec.CommandContext(t.Context(), "sh", argv...)
+	cmd := exec.CommandContext(context.Background(), "sh", argv...)
 	cmd.Stdin = s.stdin
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -129,7 +130,7 @@ func (s *sandbox) launch(t *testing.T) *result {
 }
 
 // ran launches a command that must have run.
-func (s *sandbox) ran(t *testing.T) *result {
+func (s *sandbox) ran(t testing.TB) *result {
 	t.Helper()
 	r := s.launch(t)
 	if r.failure != nil || !r.ready {
@@ -139,7 +140,7 @@ func (s *sandbox) ran(t *testing.T) *result {
 }
 
 // refused launches one that must not have, at the step named.
-func (s *sandbox) refused(t *testing.T, step string) *wire.Failure {
+func (s *sandbox) refused(t testing.TB, step string) *wire.Failure {
 	t.Helper()
 	r := s.launch(t)
 	if r.failure == nil {
@@ -154,7 +155,7 @@ func (s *sandbox) refused(t *testing.T, step string) *wire.Failure {
 	return r.failure
 }
 
-func (s *sandbox) args(t *testing.T) []string {
+func (s *sandbox) args(t testing.TB) []string {
 	t.Helper()
 	args := []string{
 		"--unshare-all", "--unshare-user", "--new-session", "--die-with-parent",
@@ -172,7 +173,7 @@ func (s *sandbox) args(t *testing.T) []string {
 }
 
 // supervise is the supervisor's side of the conversation.
-func (s *sandbox) supervise(t *testing.T, ours int, r *result) {
+func (s *sandbox) supervise(t testing.TB, ours int, r *result) {
 	t.Helper()
 	for {
 		b, fds, cred := receive(t, ours)
@@ -206,7 +207,7 @@ func (s *sandbox) supervise(t *testing.T, ours int, r *result) {
 	}
 }
 
-func (s *sandbox) answer(t *testing.T, ours int, fds []int) {
+func (s *sandbox) answer(t testing.TB, ours int, fds []int) {
 	t.Helper()
 	if s.onHello != nil {
 		s.onHello(t, fds)
@@ -223,7 +224,7 @@ func (s *sandbox) answer(t *testing.T, ours int, fds []int) {
 }
 
 // memfd is the sealed setup.
-func (s *sandbox) memfd(t *testing.T) *os.File {
+func (s *sandbox) memfd(t testing.TB) *os.File {
 	t.Helper()
 	b := s.raw
 	if b == nil {
@@ -240,7 +241,7 @@ func (s *sandbox) memfd(t *testing.T) *os.File {
 }
 
 // filter is the base program, read from its start.
-func (s *sandbox) filter(t *testing.T) *os.File {
+func (s *sandbox) filter(t testing.TB) *os.File {
 	t.Helper()
 	program, err := seccomp.Program(runtime.GOARCH, seccomp.Base)
 	if err != nil {
@@ -253,7 +254,7 @@ func (s *sandbox) filter(t *testing.T) *os.File {
 	return f
 }
 
-func newMemfd(t *testing.T, name string, b []byte) *os.File {
+func newMemfd(t testing.TB, name string, b []byte) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -269,7 +270,7 @@ func newMemfd(t *testing.T, name string, b []byte) *os.File {
 
 // controlPair is the supervisor's end, which asks for credentials and gives
 // up after a while, and the stub's.
-func controlPair(t *testing.T) (int, *os.File) {
+func controlPair(t testing.TB) (int, *os.File) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -285,7 +286,7 @@ func controlPair(t *testing.T) (int, *os.File) {
 	return pair[0], os.NewFile(uintptr(pair[1]), "control")
 }
 
-func receive(t *testing.T, fd int) (b []byte, fds []int, cred *unix.Ucred) {
+func receive(t testing.TB, fd int) (b []byte, fds []int, cred *unix.Ucred) {
 	t.Helper()
 	b = make([]byte, wire.MaxPacket)
 	oob := make([]byte, 4096)
@@ -316,7 +317,7 @@ func receive(t *testing.T, fd int) (b []byte, fds []int, cred *unix.Ucred) {
 
 // requireBwrap skips where there is no bubblewrap, unless SANDBOX_TESTS=1
 // says that there must be.
-func requireBwrap(t *testing.T) {
+func requireBwrap(t testing.TB) {
 	t.Helper()
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		if os.Getenv("SANDBOX_TESTS") == "1" {

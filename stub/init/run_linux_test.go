@@ -30,7 +30,7 @@ func TestStatusAndOutput(t *testing.T) {
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	s := command("sleep", "60")
-	s.onReady = func(t *testing.T, cred *unix.Ucred) {
+	s.onReady = func(t testing.TB, cred *unix.Ucred) {
 		if cred == nil || cred.Pid <= 1 || int(cred.Uid) != os.Getuid() {
 			t.Fatalf("credentials %+v", cred)
 		}
@@ -124,7 +124,7 @@ func TestListenersAreHandedOut(t *testing.T) {
 		exec 4<>/dev/tcp/::1/3129; read -r y <&4; echo "$y"`)
 	s.setup.Listen = []string{"127.0.0.1:3128", "[::1]:3129"}
 	done := make(chan string, 1)
-	s.onHello = func(t *testing.T, fds []int) {
+	s.onHello = func(t testing.TB, fds []int) {
 		four, six := listener(t, fds[0]), listener(t, fds[1])
 		go func() { done <- serve(four) + serve(six) }()
 	}
@@ -137,7 +137,7 @@ func TestListenersAreHandedOut(t *testing.T) {
 	}
 }
 
-func listener(t *testing.T, fd int) net.Listener {
+func listener(t testing.TB, fd int) net.Listener {
 	t.Helper()
 	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -187,7 +187,7 @@ func TestTerminal(t *testing.T) {
 	s.setup.TTY = 3 // standard error stays the caller's
 	s.setup.Rows, s.setup.Cols = 33, 101
 	text := make(chan string, 1)
-	s.onHello = func(t *testing.T, fds []int) { go readTerminal(fds[0], text) }
+	s.onHello = func(t testing.TB, fds []int) { go readTerminal(fds[0], text) }
 	r := s.ran(t)
 	got := strings.Fields(<-text)
 	if len(got) != 5 || !strings.HasPrefix(got[0], "/dev/pts/") || got[1] != "33" || got[2] != "101" || got[3] != got[4] {
