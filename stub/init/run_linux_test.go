@@ -284,3 +284,30 @@ func TestLimitRefuses(t *testing.T) {
 	s.setup.Limits = []wire.Rlimit{{Resource: 99}}
 	s.refused(t, wire.StepLimit)
 }
+
+// The command of a terminal is a child of the stub, and still starts from the
+// same state. Of the caller's ignored signals it can keep those that the Go
+// runtime leaves alone: a caller in Go knows of no others.
+func TestTerminalCommandsState(t *testing.T) {
+	t.Parallel()
+	s := command("sh", "-c", "cat /proc/self/status >&2; ulimit -Sn >&2; echo /proc/self/fd/* >&2")
+	s.shell = "trap '' USR1 HUP TSTP; ulimit -Sn 77"
+	s.setup.IgnoreSignals = 1<<(unix.SIGHUP-1) | 1<<(unix.SIGTSTP-1)
+	s.setup.TTY = wire.TTYStdin | wire.TTYStdout
+	text := make(chan string, 1)
+	s.onHello = func(t testing.TB, fds []int) { go readTerminal(fds[0], text) }
+	r := s.ran(t)
+	<-text
+	got := lines(r.stderr)
+	for key, want := range map[string]string{
+		"SigBlk": "0000000000000000", "SigIgn": "0000000000080001", "SigCgt": "0000000000000000",
+		"CapEff": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2",
+	} {
+		if got[key] != want {
+			t.Errorf("%s is %q, wanted %q", key, got[key], want)
+		}
+	}
+	if want := "\n77\n/proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2 /proc/self/fd/3\n"; !strings.HasSuffix(r.stderr, want) {
+		t.Errorf("limit and descriptors %q, wanted %q", r.stderr[max(0, len(r.stderr)-80):], want)
+	}
+}
