@@ -147,10 +147,15 @@ func (r *Record) writeJSON(name string, v any) error {
 // a lock as well: while one writer has it, no other can finish the same file.
 func (r *Record) write(name string, b []byte) error {
 	err := r.writeOnce(name, b)
-	if err != nil {
-		return fmt.Errorf("cannot write %q: %w", filepath.Join(r.path, name), err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	path := filepath.Join(r.path, name)
+	return &policy.Refusal{
+		Reason: policy.Unavailable, Code: "record_unwritable", Subject: path,
+		Why: fmt.Sprintf("cannot write %q: %v", path, err),
+		Fix: "make room on that file system, or name a directory on another one with --record DIR or --state DIR", Err: err,
+	}
 }
 
 func (r *Record) writeOnce(name string, b []byte) error {
