@@ -67,8 +67,9 @@ type Fresh struct {
 
 // Parts are the programs that a launch hands to bubblewrap.
 type Parts struct {
-	Stub   []byte
-	Filter []byte
+	Stub       []byte
+	StubSHA256 string // in hexadecimal; "" to have it computed
+	Filter     []byte
 }
 
 // Launch is a Grant translated: complete, and pure data.
@@ -102,6 +103,8 @@ type Launch struct {
 type Datum struct {
 	Name    string
 	Content []byte
+
+	sum string // SHA-256 of the content, where it is known already
 }
 
 // Ghost is a mount point that shows on the host.

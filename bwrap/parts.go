@@ -24,11 +24,15 @@ func embedded(arch string, mode seccomp.Mode) (*Parts, error) {
 	if err != nil {
 		return nil, partRefusal("stub", arch, err)
 	}
+	sum, err := stub.Digest(arch)
+	if err != nil {
+		return nil, partRefusal("stub", arch, err)
+	}
 	filter, err := seccomp.Program(arch, mode)
 	if err != nil {
 		return nil, partRefusal("seccomp filter", arch, err)
 	}
-	return &Parts{Stub: program, Filter: filter}, nil
+	return &Parts{Stub: program, StubSHA256: sum, Filter: filter}, nil
 }
 
 func partRefusal(what, arch string, err error) error {

@@ -3,6 +3,7 @@ package bwrap
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"pinfold/guard"
@@ -12,11 +13,11 @@ import (
 
 // planOf is the launch as it is pinned.
 func planOf(in input, m Machine, o Options, b *builder, l *Launch) *plan.Plan {
-	f := freshNames(o.Fresh)
+	f, data := freshNames(o.Fresh), planData(l.Data)
 	return &plan.Plan{
 		Version: plan.Version, Backend: "bwrap", Tool: m.Bwrap,
 		Args:    f.all(l.Args),
-		Data:    planData(l.Data),
+		Data:    data,
 		Command: in.Argv, Dir: f.name(in.Dir),
 		EnvNames: envNames(l.Setup.Env), Withheld: in.Withheld,
 		Mounts:    f.mounts(b.mounts),
@@ -29,16 +30,27 @@ func planOf(in input, m Machine, o Options, b *builder, l *Launch) *plan.Plan {
 		// TERM reaches the command itself, which may handle it.
 		Signals: plan.Signals{Stop: "term"},
 		Require: in.Require, Owner: in.Owner, Paths: f.paths(in.Paths), Notes: in.Notes,
-		Stub: digest(o.Parts.Stub),
+		Stub: stubDigest(data),
 	}
 }
 
 func planData(data []Datum) []plan.Data {
 	out := make([]plan.Data, 0, len(data))
 	for _, d := range data {
-		out = append(out, plan.Data{Name: d.Name, SHA256: digest(d.Content), Size: int64(len(d.Content))})
+		sum := d.sum
+		if sum == "" {
+			sum = digest(d.Content)
+		}
+		out = append(out, plan.Data{Name: d.Name, SHA256: sum, Size: int64(len(d.Content))})
 	}
 	return out
+}
+
+// stubDigest takes the stub's from the rest: it is a million bytes, and a
+// launch waits for its digest.
+func stubDigest(data []plan.Data) string {
+	i := slices.IndexFunc(data, func(d plan.Data) bool { return d.Name == DataStub })
+	return data[i].SHA256
 }
 
 func socketPaths(sockets []guard.Socket) []string {

@@ -14,4 +14,11 @@ for arch in ${*:-amd64 arm64}; do
 	else
 		mv "$out.tmp" "$out"
 	fi
+	# A launch needs the digest, and is quicker for not computing it.
+	sha256sum "$out" | cut -d ' ' -f 1 >"$out.sha256.tmp"
+	if cmp -s "$out.sha256.tmp" "$out.sha256"; then
+		rm "$out.sha256.tmp"
+	else
+		mv "$out.sha256.tmp" "$out.sha256"
+	fi
 done

@@ -2,7 +2,9 @@ package stub_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"debug/elf"
+	"encoding/hex"
 	"errors"
 	"runtime"
 	"testing"
@@ -46,6 +48,27 @@ func TestBinaryIsStatic(t *testing.T) {
 		}
 		if len(b) > 3<<20 {
 			t.Errorf("%s: %d bytes", arch, len(b))
+		}
+	}
+}
+
+// The digest that the build wrote down is that of what it embedded.
+func TestDigest(t *testing.T) {
+	t.Parallel()
+	for _, arch := range []string{"amd64", "arm64"} {
+		b, err := stub.Binary(arch)
+		if errors.Is(err, stub.ErrNotBuilt) {
+			if _, err := stub.Digest(arch); !errors.Is(err, stub.ErrNotBuilt) {
+				t.Errorf("%s: got %v, wanted ErrNotBuilt", arch, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(b)
+		if got, err := stub.Digest(arch); err != nil || got != hex.EncodeToString(sum[:]) {
+			t.Errorf("%s: got %q, %v, wanted %x", arch, got, err, sum)
 		}
 	}
 }
