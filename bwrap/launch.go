@@ -96,7 +96,10 @@ type Launch struct {
 	// the launch removes them afterwards, if they are still empty.
 	Ghosts []Ghost
 
-	setEnv map[string]string // for Shell: the values that the policy writes
+	// For Shell: the values that the policy writes, and the directories that
+	// were made for this launch alone.
+	setEnv map[string]string
+	fresh  []Fresh
 }
 
 // Datum is the content of one descriptor. Empty content may be /dev/null.

@@ -20,6 +20,9 @@ const firstShellFD = 10
 func (l *Launch) Shell() string {
 	var s strings.Builder
 	s.WriteString("# bash. Without pinfold: no Landlock, no proxy (so no host), no check of the mounts inside.\n")
+	for _, f := range l.fresh {
+		s.WriteString("mkdir -p -- " + shellQuote(f.Path) + "\n") // a launch has its own
+	}
 	s.WriteString("env -i")
 	for _, v := range l.Setup.Env {
 		if word := shellEnv(v, l.setEnv); word != "" {

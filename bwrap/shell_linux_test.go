@@ -1,13 +1,16 @@
 package bwrap_test
 
 import (
+	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"pinfold/bwrap"
 	"pinfold/guard"
+	"pinfold/stub/seccomp"
 )
 
 // shell runs the command line that a person would.
@@ -38,6 +41,28 @@ func TestRealShell(t *testing.T) {
 	want := []string{dir + "/w", "{}", "/usr/bin:/bin", "2", "it's  here"} // PATH and PWD
 	if got := strings.Split(strings.TrimSpace(r.out), "\n"); r.code != 0 || !slices.Equal(got, want) {
 		t.Errorf("exit %d, got %q, wanted %q", r.code, got, want)
+	}
+}
+
+// A directory that is made for each launch is made for this one as well.
+func TestRealShellMakesFreshDirectories(t *testing.T) {
+	t.Parallel()
+	run := lab(t) + "/run it"
+	mkdir(t, run)
+	in := bwrap.Input{Entries: []guard.Entry{entry(t, run, guard.ReadWrite)}, Argv: []string{"touch", "here"}, Dir: run}
+	filter, err := seccomp.Program(runtime.GOARCH, seccomp.Base)
+	must(t, err)
+	l, err := bwrap.TranslateInput(in, realMachine(t), bwrap.Options{
+		Fresh: []bwrap.Fresh{{Name: "{run}", Path: run}},
+		Parts: &bwrap.Parts{Stub: []byte("unused"), Filter: filter},
+	})
+	must(t, err)
+	must(t, os.Remove(run))
+	if r := shell(t, l); r.code != 0 {
+		t.Errorf("exit %d, %q", r.code, r.out)
+	}
+	if _, err := os.Stat(run + "/here"); err != nil {
+		t.Error(err)
 	}
 }
 

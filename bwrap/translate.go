@@ -38,6 +38,7 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 		Ghosts: b.ghosts,
 		Setup:  setup(in, m, o, b),
 		setEnv: in.SetEnv,
+		fresh:  o.Fresh,
 	}
 	if err := checkSize(b, l, in); err != nil {
 		return nil, err
