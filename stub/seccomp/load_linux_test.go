@@ -351,8 +351,10 @@ func int80Program() []byte {
 	var b bytes.Buffer
 	for _, v := range []any{
 		[]byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
-		[]uint16{2, 62}, uint32(1), // an executable for x86-64
-		[]uint64{base + headers, 64, 0}, uint32(0), // entry, program headers
+		[]uint16{2, 62},
+		uint32(1), // an executable for x86-64
+		[]uint64{base + headers, 64, 0},
+		uint32(0), // entry, program headers
 		[]uint16{64, 56, 1, 0, 0, 0},
 		[]uint32{1, 5}, // PT_LOAD, r-x
 		[]uint64{0, base, base, headers + uint64(len(code)), headers + uint64(len(code)), 0x1000},
