@@ -29,28 +29,26 @@ type derived struct {
 // something changes.
 func (l *lattice) derive() derived {
 	var d derived
-	nodes := l.sorted()
-	for _, n := range nodes {
-		if n.own {
-			continue
+	l.each(func(n *node, v, up verdict) {
+		if !n.own && (changes(v, up) || n.deny != nil && n.deny.shows) {
+			d.add(n, v, up)
 		}
-		v, up := l.at(n.path), l.above(n.path)
-		if !changes(v, up) && (n.deny == nil || !n.deny.shows) {
-			continue
-		}
-		switch {
-		case !n.obj.missing():
-			d.entries = append(d.entries, entryFor(n, v))
-		case up.access != ReadWrite:
-			// Nobody inside can make it.
-		case watched(v.rule.Class):
-			d.watches = append(d.watches, Watch{Path: n.path, Kind: usualKind(n), Rule: v.rule})
-		default:
-			d.entries = append(d.entries, entryFor(n, v))
-		}
-	}
+	})
 	markPassable(d.entries)
 	return d
+}
+
+func (d *derived) add(n *node, v, up verdict) {
+	switch {
+	case !n.obj.missing():
+		d.entries = append(d.entries, entryFor(n, v))
+	case up.access != ReadWrite:
+		// Nobody inside can make it.
+	case watched(v.rule.Class):
+		d.watches = append(d.watches, Watch{Path: n.path, Kind: usualKind(n), Rule: v.rule})
+	default:
+		d.entries = append(d.entries, entryFor(n, v))
+	}
 }
 
 // changes reports whether a path needs an entry of its own.

@@ -18,6 +18,8 @@ type fsys interface {
 	read(path string, limit int64) ([]byte, error)
 	// hold opens a canonical path that must still be the object named by id.
 	hold(path string, id FileID) (io.Closer, error)
+	// close lets go of what lookups kept. Lookups work on, and keep nothing.
+	close()
 	// walk looks through directory trees.
 	walk(ctx context.Context, req walkRequest) (walkResult, error)
 }

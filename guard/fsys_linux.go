@@ -10,28 +10,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostFS is the machine's own file system.
-type hostFS struct{}
+// hostFS is the machine's own file system. One that newHostFS made keeps the
+// directories that it came by open, until it is closed: what was looked at
+// once stays the same directory for the whole launch, and the many paths in
+// one home cost one call each. The zero value keeps nothing.
+type hostFS struct {
+	kept map[string]*place // by canonical path
+}
 
-// newHostFS is the file system that launches are checked against.
-func newHostFS() fsys { return hostFS{} }
+// newHostFS is the file system that a launch is checked against.
+func newHostFS() fsys { return &hostFS{kept: map[string]*place{}} }
+
+// maxKeptDirs bounds the descriptors; RLIMIT_NOFILE is 1024 in many places.
+const maxKeptDirs = 256
+
+func (h *hostFS) close() {
+	for _, p := range h.kept {
+		_ = unix.Close(p.fd) // O_PATH descriptors
+	}
+	h.kept = nil
+}
 
 // lookup walks path one name at a time through O_PATH descriptors, so that
 // nobody can swap a name that was already looked at.
-func (hostFS) lookup(path string) (object, error) {
-	w, err := startResolver()
-	if err != nil {
-		return object{}, err
-	}
-	defer w.close()
-	o, err := w.run(path)
+func (h *hostFS) lookup(path string) (object, error) {
+	r := &resolver{fs: h}
+	defer r.close()
+	o, err := r.run(path)
 	if err != nil {
 		return object{}, fmt.Errorf("cannot resolve %q: %w", path, err)
 	}
 	return o, nil
 }
 
-func (hostFS) names(dir string) ([]string, error) {
+func (*hostFS) names(dir string) ([]string, error) {
 	f, err := openStraight(dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
@@ -44,7 +56,7 @@ func (hostFS) names(dir string) ([]string, error) {
 	return names, nil
 }
 
-func (hostFS) read(path string, limit int64) ([]byte, error) {
+func (*hostFS) read(path string, limit int64) ([]byte, error) {
 	// O_NONBLOCK: a FIFO in the file's place must not hang the launch.
 	f, err := openStraight(path, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
@@ -65,7 +77,7 @@ func (hostFS) read(path string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-func (hostFS) hold(path string, id FileID) (io.Closer, error) {
+func (*hostFS) hold(path string, id FileID) (io.Closer, error) {
 	f, err := openStraight(path, unix.O_PATH)
 	if err != nil {
 		return nil, err
@@ -118,71 +130,82 @@ func kindOf(st *unix.Stat_t) Kind {
 	return Other
 }
 
-// place is one directory on the resolver's stack.
+// place is something that a path led to, held open.
 type place struct {
-	fd int
-	st unix.Stat_t
+	path string // canonical
+	fd   int
+	st   unix.Stat_t
+	acl  bool
+	kept bool // by the file system; the resolver doesn't close it
 }
 
-// resolver is one walk. The stack holds a descriptor for every name of the
-// canonical path so far, the root first, so that ".." needs no lookup.
+// resolver is one walk. The stack holds everything on the canonical path so
+// far, the root first, so that ".." needs no lookup.
 type resolver struct {
-	stack []place
-	names []string
+	fs    *hostFS
+	stack []*place
 	todo  []string // names still to look up, the next one last
 	out   object
 }
 
-func startResolver() (*resolver, error) {
-	fd, err := openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC})
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the root directory: %w", err)
-	}
-	r := &resolver{stack: []place{{fd: fd}}}
-	if err := unix.Fstat(fd, &r.stack[0].st); err != nil {
-		r.close()
-		return nil, fmt.Errorf("cannot look at the root directory: %w", err)
-	}
-	return r, nil
-}
-
 func (r *resolver) close() {
-	for _, p := range r.stack {
-		_ = unix.Close(p.fd) // O_PATH descriptors
+	for len(r.stack) > 0 {
+		r.drop()
 	}
-	r.stack = nil
 }
 
-func (r *resolver) top() *place { return &r.stack[len(r.stack)-1] }
+func (r *resolver) top() *place { return r.stack[len(r.stack)-1] }
 
-func (r *resolver) canonical() string { return "/" + strings.Join(r.names, "/") }
+func (r *resolver) drop() {
+	p := r.top()
+	r.stack = r.stack[:len(r.stack)-1]
+	if !p.kept {
+		_ = unix.Close(p.fd) // an O_PATH descriptor
+	}
+}
 
 func (r *resolver) push(path string) {
-	parts := strings.Split(path, "/")
-	for i := len(parts) - 1; i >= 0; i-- {
-		if parts[i] != "" && parts[i] != "." {
-			r.todo = append(r.todo, parts[i])
+	for rest := path; rest != ""; {
+		i := strings.LastIndexByte(rest, '/')
+		if name := rest[i+1:]; name != "" && name != "." {
+			r.todo = append(r.todo, name)
 		}
+		rest = rest[:max(i, 0)]
 	}
 }
 
-func (r *resolver) pop() {
-	if len(r.names) == 0 {
-		return // ".." of the root is the root
+// enterRoot puts the root on the empty stack.
+func (r *resolver) enterRoot() error {
+	if p := r.fs.kept["/"]; p != nil {
+		r.stack = append(r.stack, p)
+		return nil
 	}
-	_ = unix.Close(r.top().fd)
-	r.stack = r.stack[:len(r.stack)-1]
-	r.names = r.names[:len(r.names)-1]
+	fd, err := openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC})
+	if err != nil {
+		return fmt.Errorf("cannot open the root directory: %w", err)
+	}
+	p := &place{path: "/", fd: fd}
+	r.stack = append(r.stack, p)
+	if err := unix.Fstat(fd, &p.st); err != nil {
+		return fmt.Errorf("cannot look at the root directory: %w", err)
+	}
+	r.fs.keep(p)
+	return nil
 }
 
-func (r *resolver) reset() {
-	for len(r.names) > 0 {
-		r.pop()
+// keep takes a directory over, while there is room.
+func (h *hostFS) keep(p *place) {
+	if h.kept != nil && len(h.kept) < maxKeptDirs {
+		p.kept = true
+		h.kept[p.path] = p
 	}
 }
 
 func (r *resolver) run(path string) (object, error) {
 	r.push(path)
+	if err := r.enterRoot(); err != nil {
+		return object{}, err
+	}
 	for len(r.todo) > 0 {
 		name := r.todo[len(r.todo)-1]
 		r.todo = r.todo[:len(r.todo)-1]
@@ -193,14 +216,22 @@ func (r *resolver) run(path string) (object, error) {
 	return r.found()
 }
 
-// enter looks one name up; done means that nothing stands there.
+// enter looks one name up; done means that the walk ends there.
 func (r *resolver) enter(name string) (done bool, err error) {
 	dir := r.top()
 	if dir.st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return true, r.stop(name, endBlunt)
 	}
 	if name == ".." {
-		r.pop()
+		if len(r.stack) > 1 { // ".." of the root is the root
+			r.drop()
+		}
+		return false, nil
+	}
+	path := join(dir.path, name)
+	if p := r.fs.kept[path]; p != nil {
+		r.note(name, &p.st)
+		r.stack = append(r.stack, p)
 		return false, nil
 	}
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS}
@@ -211,55 +242,56 @@ func (r *resolver) enter(name string) (done bool, err error) {
 	case errors.Is(err, unix.EACCES):
 		return true, r.stop(name, endUnreachable)
 	case err != nil:
-		return false, fmt.Errorf("%q: %w", join(r.canonical(), name), err)
+		return false, fmt.Errorf("%q: %w", path, err)
 	}
-	return r.arrive(name, fd)
+	return r.arrive(name, &place{path: path, fd: fd})
 }
 
-// arrive takes over fd, which stands for name in the topmost directory.
-func (r *resolver) arrive(name string, fd int) (done bool, err error) {
-	p := place{fd: fd}
-	if err := unix.Fstat(fd, &p.st); err != nil {
-		_ = unix.Close(fd)
-		return false, fmt.Errorf("%q: %w", join(r.canonical(), name), err)
+// arrive takes over what name stands for in the topmost directory.
+func (r *resolver) arrive(name string, p *place) (done bool, err error) {
+	if err := unix.Fstat(p.fd, &p.st); err != nil {
+		_ = unix.Close(p.fd)
+		return false, fmt.Errorf("%q: %w", p.path, err)
 	}
 	r.note(name, &p.st)
-	if p.st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		defer unix.Close(fd)
-		return r.follow(name, &p)
+	switch p.st.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		defer unix.Close(p.fd)
+		return r.follow(name, p)
+	case unix.S_IFDIR:
+		p.acl = p.st.Mode&modeGroupWrite != 0 && hasACL(p.fd)
+		r.fs.keep(p)
 	}
 	r.stack = append(r.stack, p)
-	r.names = append(r.names, name)
 	return false, nil
 }
 
 // note records in which directory a name was found.
 func (r *resolver) note(name string, st *unix.Stat_t) {
 	dir := r.top()
-	s := step{dir: r.canonical(), uid: dir.st.Uid, gid: dir.st.Gid, mode: dir.st.Mode & 0o7777, name: name, owner: st.Uid}
-	if s.mode&0o020 != 0 {
-		s.acl = hasACL(dir.fd)
-	}
-	r.out.steps = append(r.out.steps, s)
+	r.out.steps = append(r.out.steps, step{
+		dir: dir.path, uid: dir.st.Uid, gid: dir.st.Gid, mode: dir.st.Mode & 0o7777, acl: dir.acl, name: name, owner: st.Uid,
+	})
 }
 
 // follow replaces a link by what stands in it.
 func (r *resolver) follow(name string, p *place) (done bool, err error) {
-	path := join(r.canonical(), name)
 	if len(r.out.links) >= maxLinks {
 		r.todo = nil
 		return true, r.stop(name, endLoop)
 	}
 	if isMagic(r.top().fd, p.fd) {
-		return false, fmt.Errorf("%q: %w", path, errMagic)
+		return false, fmt.Errorf("%q: %w", p.path, errMagic)
 	}
 	target, err := readLink(p.fd)
 	if err != nil {
-		return false, fmt.Errorf("%q: %w", path, err)
+		return false, fmt.Errorf("%q: %w", p.path, err)
 	}
-	r.out.links = append(r.out.links, link{path: path, target: target, uid: p.st.Uid})
+	r.out.links = append(r.out.links, link{path: p.path, target: target, uid: p.st.Uid})
 	if strings.HasPrefix(target, "/") {
-		r.reset()
+		for len(r.stack) > 1 {
+			r.drop()
+		}
 	}
 	r.push(target)
 	return false, nil
@@ -269,7 +301,7 @@ func (r *resolver) follow(name string, p *place) (done bool, err error) {
 // looked up; ".." in it would name something by its spelling alone.
 func (r *resolver) stop(name string, end ending) error {
 	r.out.end = end
-	r.out.exists = r.canonical()
+	r.out.exists = r.top().path
 	r.out.path = join(r.out.exists, name)
 	for i := len(r.todo) - 1; i >= 0; i-- {
 		if r.todo[i] == ".." {
@@ -288,7 +320,7 @@ func (r *resolver) found() (object, error) {
 		return object{}, fmt.Errorf("cannot keep a descriptor: %w", err)
 	}
 	o := r.out
-	o.path = r.canonical()
+	o.path = top.path
 	o.exists = o.path
 	o.kind = kindOf(&top.st)
 	o.socket = top.st.Mode&unix.S_IFMT == unix.S_IFSOCK

@@ -20,6 +20,8 @@ type hostFS struct{}
 // newHostFS is the file system that launches are checked against.
 func newHostFS() fsys { return hostFS{} }
 
+func (hostFS) close() {}
+
 func (hostFS) names(dir string) ([]string, error) {
 	f, err := os.Open(dir)
 	if err != nil {

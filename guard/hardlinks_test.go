@@ -52,6 +52,14 @@ func TestHardLinks(t *testing.T) {
 			prepare: func(tr *tree) { tr.repo("ws"); tr.hard("ws/.git/config", "ws/two") },
 			launch:  launch{write: []string{"{workspace}"}}, code: "hard_link",
 		},
+		"a covered name after a grant in what is covered": {
+			prepare: func(tr *tree) {
+				tr.dirs("ws/ro/rw")
+				tr.files("ws/zz/one")
+				tr.hard("ws/zz/one", "ws/two")
+			},
+			launch: launch{write: []string{"{workspace}", "ws/ro/rw"}, readOnly: []string{"ws/ro", "ws/zz"}}, code: "hard_link",
+		},
 		"both names are covered": {
 			prepare: func(tr *tree) { tr.files("out"); tr.hard("out", "ws/ro/in") },
 			launch:  launch{write: []string{"{workspace}"}, readOnly: []string{"ws/ro"}},

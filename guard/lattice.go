@@ -211,6 +211,28 @@ func (l *lattice) sorted() []*node {
 	return out
 }
 
+// each visits the nodes, parents before children, with what holds there and
+// just above.
+func (l *lattice) each(visit func(n *node, v, up verdict)) {
+	type level struct {
+		path string
+		v    verdict
+	}
+	var stack []level
+	for _, n := range l.sorted() {
+		for len(stack) > 0 && !beneath(n.path, stack[len(stack)-1].path) {
+			stack = stack[:len(stack)-1]
+		}
+		up := l.start()
+		if len(stack) > 0 {
+			up = stack[len(stack)-1].v
+		}
+		v := up.step(n)
+		stack = append(stack, level{n.path, v})
+		visit(n, v, up)
+	}
+}
+
 // under are the sorted nodes beneath a path.
 func under(sorted []*node, p string) []*node {
 	i, _ := slices.BinarySearchFunc(sorted, p, func(n *node, p string) int { return comparePaths(n.path, p) })

@@ -56,6 +56,7 @@ func newGate(h host, p *policy.Policy, r Request, protected []string) *gate {
 }
 
 func (g *gate) launch(ctx context.Context) (*Grant, error) {
+	defer g.fs.close()
 	defer g.releaseAll()
 	grant, err := g.run(ctx)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"pinfold/policy"
 )
@@ -65,29 +66,31 @@ func (g *gate) walkGrants(ctx context.Context) (walkResult, error) {
 // writable are the trees that may be written, and the names of files granted
 // by themselves that have others.
 func (g *gate) writable() (roots []walkRoot, files []named) {
-	nodes := g.lattice.sorted()
-	for _, n := range nodes {
-		if n.obj.missing() || g.lattice.at(n.path).access != ReadWrite || g.lattice.above(n.path).access == ReadWrite {
-			continue
-		}
-		if n.obj.kind != Dir {
-			if n.obj.nlink > 1 {
-				files = append(files, named{path: n.path, id: n.obj.id, links: n.obj.nlink})
+	g.lattice.each(func(n *node, v, up verdict) {
+		switch {
+		case n.obj.missing():
+		case v.access != ReadWrite:
+			if up.access == ReadWrite {
+				stopIn(roots, n.path)
 			}
-			continue
+		case up.access == ReadWrite:
+		case n.obj.kind == Dir:
+			roots = append(roots, walkRoot{path: n.path, id: n.obj.id})
+		case n.obj.nlink > 1:
+			files = append(files, named{path: n.path, id: n.obj.id, links: n.obj.nlink})
 		}
-		root := walkRoot{path: n.path, id: n.obj.id}
-		for _, m := range under(nodes, n.path) {
-			if g.lattice.at(m.path).access != ReadWrite {
-				if root.stops == nil {
-					root.stops = &stops{}
-				}
-				root.stops.add(m.path[len(n.path)+1:])
-			}
-		}
-		roots = append(roots, root)
-	}
+	})
 	return roots, files
+}
+
+// stopIn leaves a path out of the innermost root that holds it.
+func stopIn(roots []walkRoot, p string) {
+	for i := range slices.Backward(roots) {
+		if beneath(p, roots[i].path) {
+			roots[i].stop(p)
+			return
+		}
+	}
 }
 
 func (g *gate) limit() int {

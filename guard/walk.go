@@ -44,6 +44,14 @@ type stops struct {
 	next map[string]*stops
 }
 
+// stop leaves out what lies at a path beneath the root.
+func (r *walkRoot) stop(path string) {
+	if r.stops == nil {
+		r.stops = &stops{}
+	}
+	r.stops.add(strings.TrimPrefix(path[len(r.path):], "/"))
+}
+
 // add puts a path into the set, relative to the root.
 func (s *stops) add(rel string) {
 	for name := range strings.SplitSeq(rel, "/") {

@@ -53,7 +53,7 @@ type walker struct {
 	over  bool
 }
 
-func (hostFS) walk(ctx context.Context, req walkRequest) (walkResult, error) {
+func (*hostFS) walk(ctx context.Context, req walkRequest) (walkResult, error) {
 	w := &walker{req: req}
 	w.ready = sync.NewCond(&w.mu)
 	for _, r := range req.roots {
