@@ -26,9 +26,9 @@ type Blocked struct {
 
 // Summary collects what was denied during a run. The zero value is ready.
 type Summary struct {
-	mu      sync.Mutex
-	seen    map[string]*Blocked
-	more    int64 // denials of targets past maxBlocked
+	mu   sync.Mutex
+	seen map[string]*Blocked
+	more int64 // denials of targets past maxBlocked
 }
 
 // Emit takes note of denials of hosts, sockets and paths.
