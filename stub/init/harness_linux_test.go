@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -91,6 +92,7 @@ type result struct {
 	stdout  string
 	stderr  string
 	code    int
+	cpu     time.Duration
 }
 
 // command is a sandbox that runs argv.
@@ -126,6 +128,7 @@ func (s *sandbox) launch(t testing.TB) *result {
 		t.Fatal(err)
 	}
 	r.stdout, r.stderr, r.code = stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+	r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	return r
 }
 
