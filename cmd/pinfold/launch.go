@@ -179,7 +179,9 @@ func (l *prepared) chooseWorkspace(given, cwd, state string) error {
 		if err != nil {
 			return err
 		}
-		l.request.Workspace, l.request.WorkspaceMade = dir, true
+		// Nothing else tells the command where its workspace is, so it starts
+		// there.
+		l.request.Workspace, l.request.WorkspaceMade, l.request.CallerDir = dir, true, dir
 		l.fresh = append(l.fresh, bwrap.Fresh{Name: "{workspace}", Path: dir})
 	default:
 		l.request.Workspace = absolute(cwd, given)

@@ -6,16 +6,46 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"pinfold/stub"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output in the scripts")
 
+// tests is what runs where the binary was started as a test.
+type tests struct {
+	*testing.M
+}
+
+// Run works beneath the home: a launch has a /tmp of its own, so what lies in
+// the host's /tmp doesn't show inside.
+func (t tests) Run() int {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return t.M.Run()
+	}
+	dir, err := os.MkdirTemp(home, ".pinfold-test-")
+	if err != nil {
+		return t.M.Run()
+	}
+	defer os.RemoveAll(dir)
+	os.Setenv("TMPDIR", dir) //nolint:usetesting // before any test
+	return t.M.Run()
+}
+
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	if os.Getenv("TMPDIR") == "" && filepath.Base(os.Args[0]) != "pinfold" {
+		if home, err := os.UserHomeDir(); err == nil {
+			os.Setenv("TMPDIR", home) //nolint:usetesting // before any test
+		}
+	}
+	testscript.Main(tests{m}, map[string]func(){
 		"pinfold": func() {
 			os.Exit(run(context.Background(), os.Args[1:], stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 		},
@@ -26,12 +56,22 @@ func TestMain(m *testing.M) {
 // and configuration are beneath its own work directory.
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	sandbox := canSandbox(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Condition: func(name string) (bool, error) {
+			switch name {
+			case "sandbox":
+				return sandbox, nil
+			case "root":
+				return os.Geteuid() == 0, nil
+			}
+			return false, errors.New("no such condition")
+		},
 		Setup: func(e *testscript.Env) error {
 			home := e.WorkDir + "/home"
 			e.Setenv("HOME", home)
@@ -42,6 +82,23 @@ func TestScripts(t *testing.T) {
 			return os.MkdirAll(home, 0o700)
 		},
 	})
+}
+
+// canSandbox reports whether real launches can be tested. Where they are asked
+// for, a machine that can't is a failure.
+func canSandbox(t *testing.T) bool {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "bwrap", "--unshare-user", "--unshare-all", "--ro-bind", "/", "/", "true").CombinedOutput()
+	if err == nil {
+		_, err = stub.Binary(runtime.GOARCH)
+	}
+	if err != nil && os.Getenv("PINFOLD_INTEGRATION") != "" {
+		t.Fatalf("cannot test real launches: %v: %s", err, out)
+	}
+	if err != nil {
+		t.Logf("real launches are not tested: %v: %s", err, out)
+	}
+	return err == nil
 }
 
 // exits runs a program and compares its exit code: exits CODE PROGRAM ARGS...

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pinfold/plan"
+	"pinfold/policy"
 )
 
 // openRecord makes the record directory: dir, or a new one of the run's name
@@ -24,10 +25,15 @@ func openRecord(dir, state, run string) (*plan.Record, error) {
 		dir = filepath.Join(parent, run)
 	}
 	r, err := plan.CreateRecord(dir)
-	if err != nil && spaceOrRights(err) {
-		return nil, stateRefusal(dir, "cannot keep the record in", err)
+	var refusal *policy.Refusal
+	if err == nil || errors.As(err, &refusal) {
+		return r, err
 	}
-	return r, err
+	return nil, &policy.Refusal{
+		Reason: policy.Unavailable, Code: "record_unwritable", Subject: dir, Err: err,
+		Why: fmt.Sprintf("cannot keep the record in %q: %v", dir, cause(err)),
+		Fix: "name a directory whose parent exists and that you may write with --record DIR",
+	}
 }
 
 // runName names a run: by time, so that a listing is in order, and at random,

@@ -88,10 +88,21 @@ func (p *program) printRefusal(r *policy.Refusal) {
 // printNotRun says why a command didn't run though nothing was refused.
 func (p *program) printNotRun(e bwrap.Exit, why string) {
 	if p.format == "json" {
-		p.printJSON(map[string]string{"reason": string(e.Reason), "why": why})
+		p.printJSON(map[string]string{"reason": string(e.Reason), "code": notRunCode(e), "why": why})
 		return
 	}
 	fmt.Fprintf(p.Err, "pinfold: %s\n", oneLine(why))
+}
+
+// notRunCode is the code of a command that couldn't be run.
+func notRunCode(e bwrap.Exit) string {
+	switch e.Code {
+	case bwrap.CodeNotFound:
+		return "not_found"
+	case bwrap.CodeNotExecutable:
+		return "not_executable"
+	}
+	return "not_run"
 }
 
 func (p *program) printUsage(u *usageError) {

@@ -148,29 +148,18 @@ func stateRefusal(dir, what string, err error) *policy.Refusal {
 	return &policy.Refusal{
 		Reason: policy.Unavailable, Code: "state_unusable", Subject: dir, Err: err,
 		Why: fmt.Sprintf("%s %q: %v", what, dir, cause(err)),
-		Fix: stateFix(dir, err),
+		Fix: stateFix(err),
 	}
 }
 
-func stateFix(dir string, err error) string {
+func stateFix(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return "make room on that file system, or name a directory on another one with --state DIR"
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		return "name a directory that you may write with --state DIR or $PINFOLD_STATE"
 	}
-	return fmt.Sprintf("make it yours alone (chown and chmod 0700 %q), or name another with --state DIR", dir)
-}
-
-// spaceOrRights reports an error that is about the file system that holds the
-// state, not about what is in it.
-func spaceOrRights(err error) bool {
-	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, fs.ErrPermission} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return "name a directory of your own, of mode 0700, with --state DIR or $PINFOLD_STATE"
 }
 
 // cause is the innermost part of a path error: the caller names the path.

@@ -51,8 +51,9 @@ type identity struct {
 
 func lookupIdentity(name string) (identity, error) {
 	u, err := user.Lookup(name)
-	if _, numeric := strconv.Atoi(name); err != nil && numeric == nil {
-		u, err = user.LookupId(name)
+	number := strings.TrimPrefix(name, "#") // as sudo has it
+	if _, numeric := strconv.Atoi(number); err != nil && numeric == nil {
+		u, err = user.LookupId(number)
 	}
 	if err != nil {
 		return identity{}, err
