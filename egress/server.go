@@ -3,7 +3,6 @@ package egress
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -74,7 +73,8 @@ type Server struct {
 }
 
 // ErrClosed is what Serve returns after Close, or once its context has ended.
-var ErrClosed = errors.New("the proxy is closed")
+// Like any closed listener's error it matches net.ErrClosed.
+var ErrClosed = fmt.Errorf("the proxy is closed: %w", net.ErrClosed)
 
 func (s *Server) init() {
 	s.limits = s.Limits.withDefaults()
