@@ -154,9 +154,9 @@ type badDocument struct{ text, want string }
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]badDocument{
-		"empty":            {"", `p.json: cannot use the document: it is empty; write {} for the policy that grants nothing`},
-		"blank":            {" \n\t", `p.json: cannot use the document: it is empty; write {} for the policy that grants nothing`},
-		"only a comment":   {"// x\n", `p.json: cannot use the document: it is empty; write {} for the policy that grants nothing`},
+		"empty":            {"", `p.json: cannot use the document: it is empty; write {} if nothing is meant`},
+		"blank":            {" \n\t", `p.json: cannot use the document: it is empty; write {} if nothing is meant`},
+		"only a comment":   {"// x\n", `p.json: cannot use the document: it is empty; write {} if nothing is meant`},
 		"open comment":     {"/* x\n{}", `p.json:1:1: cannot use the document: it ends too early: a bracket, quote or comment is still open`},
 		"binary":           {"{\x00}", `p.json: cannot use the document: it is binary: it holds a NUL byte`},
 		"elf":              {"\x7fELF\x02\x01\x01\x80", `p.json:1:8: cannot use the document: it is binary, or not written in UTF-8`},
@@ -253,7 +253,7 @@ func TestParseRefuses(t *testing.T) {
 func TestParseRefusesYAML(t *testing.T) {
 	t.Parallel()
 	tests := map[string]badDocument{
-		"empty":           {"# nothing\n", `p.yaml: cannot use the document: it is empty; write {} for the policy that grants nothing`},
+		"empty":           {"# nothing\n", `p.yaml: cannot use the document: it is empty; write {} if nothing is meant`},
 		"unknown":         {"write:\n  - /a\nwrit: []\n", `p.yaml:3:1: cannot use writ: there is no such field; did you mean "write"?`},
 		"duplicate":       {"write: []\nwrite: []\n", `p.yaml:2:1: cannot use write: it stands there twice, first in line 1`},
 		"type":            {"write: /a\n", `p.yaml:1:8: cannot use write: it is a string and must be a list; write ["/a"]`},
@@ -267,6 +267,8 @@ func TestParseRefusesYAML(t *testing.T) {
 		"bool":            {"guard_workspace: yes\n", `p.yaml:1:18: cannot use guard_workspace: it is a string and must be true, false or an object`},
 		"number as text":  {"limits: {timeout: 30}\n", `p.yaml:1:19: cannot use limits.timeout: it is a number and must be a string; write "30"`},
 		"nested":          {"a: " + strings.Repeat("[", 500), `p.yaml:1:68: cannot use the document: it is nested more than 64 levels deep`},
+		"large":           {"#" + strings.Repeat(" ", 256<<10), `p.yaml: cannot use the document: it is larger than 256 KiB or has more than 20000 fields, too much for YAML; write it as JSON`},
+		"fields":          {strings.Repeat("a: b\n", 20_001), `p.yaml: cannot use the document: it is larger than 256 KiB or has more than 20000 fields, too much for YAML; write it as JSON`},
 		"nested dashes":   {strings.Repeat("- ", 5000), `p.yaml:1:257: cannot use the document: it is nested more than 64 levels deep`},
 		"number as a key": {"env: {set: {1: a}}\n", `p.yaml:1:13: cannot use the document: a field's name is a plain string; quote it`},
 	}

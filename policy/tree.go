@@ -84,7 +84,7 @@ func checkDocument(data []byte, file string) ([]byte, *ParseError) {
 
 // emptyError: a file that something truncated must not pass for a policy.
 func emptyError(file string) *ParseError {
-	hint := "write {} for the policy that grants nothing"
+	hint := "write {} if nothing is meant"
 	return &ParseError{At: Position{File: file}, Msg: "it is empty", Hint: hint}
 }
 

@@ -15,8 +15,8 @@ import (
 // parseYAML reads the part of YAML that says the same as JSON: no anchors, no
 // aliases, no tags, no merge keys, one document.
 func parseYAML(data []byte, file string) (n *node, err *ParseError) {
-	if offset := tooDeepYAML(data); offset >= 0 {
-		return nil, depthError(positionAt(data, offset, file))
+	if err := checkYAML(data, file); err != nil {
+		return nil, err
 	}
 	// The library has panicked on broken documents before.
 	defer func() {
@@ -43,6 +43,25 @@ func parseYAML(data []byte, file string) (n *node, err *ParseError) {
 		return nil, emptyError(file)
 	}
 	return r.node(body, 0)
+}
+
+// The library's time grows with the square of the fields of an object and of
+// the items of a list: within these bounds it stays in seconds at worst. Ten
+// thousand paths fit; what doesn't can be JSON.
+const (
+	maxYAML   = 256 << 10
+	maxColons = 20_000
+)
+
+func checkYAML(data []byte, file string) *ParseError {
+	if len(data) > maxYAML || bytes.Count(data, []byte(":")) > maxColons {
+		msg := fmt.Sprintf("it is larger than %d KiB or has more than %d fields, too much for YAML", maxYAML>>10, maxColons)
+		return &ParseError{At: Position{File: file}, Msg: msg, Hint: "write it as JSON"}
+	}
+	if offset := tooDeepYAML(data); offset >= 0 {
+		return depthError(positionAt(data, offset, file))
+	}
+	return nil
 }
 
 // tooDeepYAML bounds what the parser recurses over: brackets anywhere, and
