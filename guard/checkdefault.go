@@ -7,14 +7,14 @@ import (
 
 // names reports whether a rule names exactly the path of a default deny: as
 // the default spells it, or as it is really called. A link elsewhere that
-// happens to lead there names something else.
+// happens to lead there names something else, and so does another mount.
 func names(b, d *bound) bool {
-	return b.given == d.given || b.given == d.obj.path
+	return b.given == d.given || b.given == d.obj.path && !d.alias
 }
 
 // reaches reports whether a rule names a path in a default deny.
 func reaches(b, d *bound) bool {
-	return beneath(b.given, d.given) || beneath(b.given, d.obj.path)
+	return beneath(b.given, d.given) || beneath(b.given, d.obj.path) && !d.alias
 }
 
 // lifted reports whether the policy lifts a default deny by naming it.

@@ -17,6 +17,11 @@ func (g *gate) checkGrants() error {
 			return err
 		}
 	}
+	for _, b := range slices.Concat(g.writes, g.allows, g.sockets) {
+		if err := g.checkKernelView(b); err != nil {
+			return err
+		}
+	}
 	for _, b := range slices.Concat(g.readOnly, g.denies) {
 		if err := checkHideable(b); err != nil {
 			return err

@@ -125,6 +125,7 @@ type Grant struct {
 	watches  []Watch
 	links    []Link
 	lattice  *lattice
+	table    *mountTable
 	fs       fsys
 	held     []io.Closer
 }

@@ -22,6 +22,8 @@ type host struct {
 	// homeOf is the home directory of a user according to the machine, ""
 	// where it knows none.
 	homeOf func(uid int) string
+	// mounts is the mount table.
+	mounts func() ([]mount, error)
 	// private reports whether a group has no member but trusted users.
 	private func(gid uint32, trusted func(uid uint32) bool) bool
 }
@@ -46,6 +48,9 @@ type gate struct {
 	// included.
 	allDefaults []*bound
 	emptyHome   *bound
+	// kernelViews are further mounts of the kernel's file systems.
+	kernelViews []*bound
+	table       *mountTable
 	kept        int // descriptors
 	lattice     *lattice
 	notes       []string
@@ -68,7 +73,7 @@ func (g *gate) launch(ctx context.Context) (*Grant, error) {
 // run takes the steps in order; the first refusal ends it.
 func (g *gate) run(ctx context.Context) (*Grant, error) {
 	before := []func() error{
-		g.checkRequest, g.locate, g.bindPolicy, g.bindCaller, g.bindProtected, g.bindDefaults, g.bindSystem,
+		g.checkRequest, g.locate, g.bindPolicy, g.bindCaller, g.bindProtected, g.bindDefaults, g.bindSystem, g.bindAliases,
 		g.checkGrants, g.checkTrust, g.checkRun, g.checkProtected, g.checkDefaults, g.checkSpellings,
 	}
 	for _, step := range before {
@@ -109,7 +114,7 @@ func (g *gate) place(b *bound) {
 
 // bounds are all rules that say something about the file system.
 func (g *gate) bounds() []*bound {
-	return slices.Concat(g.excepts, g.protects, g.writes, g.allows, g.shares, g.readOnly, g.denies, g.sockets, g.defaults, g.guarded)
+	return slices.Concat(g.excepts, g.protects, g.writes, g.allows, g.shares, g.readOnly, g.denies, g.sockets, g.defaults, g.guarded, g.kernelViews)
 }
 
 func (g *gate) base() policy.ReadBase {

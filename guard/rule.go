@@ -51,6 +51,8 @@ type bound struct {
 	optional bool
 	// shows: it shows even where nothing of the host does.
 	shows bool
+	// alias: the rule's object shows here as well, through another mount.
+	alias bool
 	// usual is what stands at such a path where something does.
 	usual Kind
 }

@@ -1,0 +1,160 @@
+package guard_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"pinfold/guard"
+	"pinfold/policy"
+)
+
+// inNamespace runs the test again in a mount namespace of its own, where it
+// may mount; the caller returns when it says false.
+func inNamespace(t *testing.T) bool {
+	t.Helper()
+	const marker = "GUARD_TEST_NAMESPACE"
+	if os.Getenv(marker) != "" {
+		return true
+	}
+	args := []string{"--mount", "--propagation", "private"}
+	if os.Getuid() != 0 {
+		args = append(args, "--user", "--map-root-user")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "unshare", append(args, exe, "-test.run=^"+t.Name()+"$", "-test.v")...)
+	cmd.Env = append(os.Environ(), marker+"=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("in a namespace: %v\n%s", err, out)
+	}
+	if !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Fatalf("the test didn't run in its namespace:\n%s", out)
+	}
+	return false
+}
+
+func (tr *tree) bind(from, to string) {
+	tr.t.Helper()
+	if info, err := os.Stat(tr.path(from)); err == nil && info.IsDir() {
+		tr.dirs(to)
+	} else if err == nil {
+		tr.files(to)
+	}
+	if err := unix.Mount(tr.path(from), tr.path(to), "", unix.MS_BIND, ""); err != nil {
+		tr.t.Fatal(err)
+	}
+	tr.t.Cleanup(func() { _ = unix.Unmount(tr.path(to), unix.MNT_DETACH) })
+}
+
+func (tr *tree) mount(kind, to, data string) {
+	tr.t.Helper()
+	tr.dirs(to)
+	if err := unix.Mount(kind, tr.path(to), kind, 0, data); err != nil {
+		tr.t.Fatal(err)
+	}
+	tr.t.Cleanup(func() { _ = unix.Unmount(tr.path(to), unix.MNT_DETACH) })
+}
+
+func TestMountedAliases(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	for name, c := range map[string]struct {
+		prepare func(*tree)
+		launch  launch
+		want    []string
+		code    string
+	}{
+		"the protected directory": {
+			prepare: func(tr *tree) { tr.files("state/token"); tr.bind("state", "alias") },
+			launch:  launch{protect: []string{"state"}},
+			want:    []string{"deny alias", "deny state"},
+		},
+		"a default deny": {
+			prepare: func(tr *tree) { tr.files("home/.ssh/id"); tr.bind("home/.ssh", "alias") },
+			want:    []string{"empty alias", "empty home/.ssh"},
+		},
+		"a file": {
+			prepare: func(tr *tree) { tr.files("s/key"); tr.bind("s/key", "alias/key") },
+			launch:  launch{deny: []string{"s/key"}},
+			want:    []string{"deny alias/key", "deny s/key"},
+		},
+		"the parent": {
+			prepare: func(tr *tree) { tr.files("p/s/key", "p/other"); tr.bind("p", "alias") },
+			launch:  launch{deny: []string{"p/s"}},
+			want:    []string{"deny alias/s", "deny p/s"},
+		},
+		"a child": {
+			prepare: func(tr *tree) { tr.files("s/in/key"); tr.bind("s/in", "alias") },
+			launch:  launch{deny: []string{"s"}},
+			want:    []string{"deny alias", "deny s"},
+		},
+		"in a write grant": {
+			prepare: func(tr *tree) { tr.files("s/key"); tr.bind("s", "ws/alias") },
+			launch:  launch{write: []string{"{workspace}"}, deny: []string{"s"}},
+			want:    []string{"deny s", "read-write ws", "deny ws/alias"},
+		},
+		"of a read-only directory, in a write grant": {
+			prepare: func(tr *tree) { tr.files("ws/ro/f"); tr.bind("ws/ro", "ws/alias") },
+			launch:  launch{write: []string{"{workspace}"}, readOnly: []string{"ws/ro"}},
+			want:    []string{"read-write ws", "read-only ws/alias", "read-only ws/ro"},
+		},
+		"a write grant of an alias": {
+			prepare: func(tr *tree) { tr.files("state/f"); tr.bind("state", "alias") },
+			launch:  launch{protect: []string{"state"}, write: []string{"alias"}},
+			code:    "protected_write",
+		},
+		"an allow of an alias": {
+			prepare: func(tr *tree) { tr.files("home/.ssh/id"); tr.bind("home/.ssh", "alias") },
+			launch:  launch{allow: []string{"alias"}},
+			code:    "default_deny",
+		},
+		"the workspace through an alias of the protected directory": {
+			prepare: func(tr *tree) { tr.files("state/ws/f", "state/token"); tr.bind("state/ws", "alias") },
+			launch: launch{
+				protect: []string{"state"}, write: []string{"{workspace}"},
+				edit: func(tr *tree, _ *policy.Policy, r *guard.Request) { r.Workspace = tr.path("alias") },
+			},
+			want: []string{"read-write alias", "deny state"},
+		},
+		"an overlay": {
+			prepare: func(tr *tree) {
+				tr.mount("tmpfs", "fs", "")
+				tr.files("fs/l/s/key")
+				tr.dirs("fs/u", "fs/w")
+				tr.mount("overlay", "merged", "lowerdir="+tr.path("fs/l")+",upperdir="+tr.path("fs/u")+",workdir="+tr.path("fs/w"))
+			},
+			launch: launch{deny: []string{"merged/s"}},
+			want:   []string{"deny fs/l/s", "deny merged/s"},
+		},
+		"a further procfs": {
+			prepare: func(tr *tree) { tr.bind("/proc", "jail/proc") },
+			want:    []string{"deny jail/proc"},
+		},
+		"an allow in a further procfs": {
+			prepare: func(tr *tree) { tr.bind("/proc", "jail/proc") },
+			launch:  launch{allow: []string{"jail/proc/version"}},
+			code:    "kernel_directory",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := newTree(t)
+			c.prepare(tr)
+			if c.code != "" {
+				c.launch.refused(tr, c.code)
+				return
+			}
+			if diff := cmp.Diff(c.want, show(tr, c.launch.grant(tr))); diff != "" {
+				t.Errorf("entries (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
