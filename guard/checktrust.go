@@ -34,10 +34,19 @@ func (g *gate) checkTrusted(b *bound) error {
 		if who := g.renamer(s); who != "" {
 			return refuse("renamable_parent", b.given, b,
 				fmt.Sprintf("cannot grant %q: %s may rename %q in %q", b.given, who, s.name, s.dir),
-				g.foreignFix(s.uid, "chmod go-w "+quote(s.dir)))
+				g.renamerFix(s))
 		}
 	}
 	return nil
+}
+
+// renamerFix says what to type about a name that another user may rename. In
+// a sticky directory it is the name's owner who may.
+func (g *gate) renamerFix(s step) string {
+	if g.trusted(s.uid) && s.mode&modeSticky != 0 {
+		return g.foreignFix(s.owner, "use a directory that is your own, with every one above it")
+	}
+	return g.foreignFix(s.uid, "chmod go-w "+quote(s.dir))
 }
 
 // foreignFix says what to type; a root caller can become the user whose
