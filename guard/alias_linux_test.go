@@ -17,8 +17,7 @@ import (
 // may mount; the caller returns when it says false.
 func inNamespace(t *testing.T) bool {
 	t.Helper()
-	const marker = "GUARD_TEST_NAMESPACE"
-	if os.Getenv(marker) != "" {
+	if os.Getenv(namespaceMarker) != "" {
 		return true
 	}
 	args := []string{"--mount", "--propagation", "private"}
@@ -30,7 +29,7 @@ func inNamespace(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "unshare", append(args, exe, "-test.run=^"+t.Name()+"$", "-test.v")...)
-	cmd.Env = append(os.Environ(), marker+"=1")
+	cmd.Env = append(os.Environ(), namespaceMarker+"="+testHome(t))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("in a namespace: %v\n%s", err, out)

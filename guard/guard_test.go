@@ -7,6 +7,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"pinfold/guard"
@@ -21,11 +22,7 @@ type tree struct {
 
 func newTree(t *testing.T) *tree {
 	t.Helper()
-	u, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
-	root, err := os.MkdirTemp(u.HomeDir, "guard-test-")
+	root, err := os.MkdirTemp(testHome(t), "guard-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,6 +34,22 @@ func newTree(t *testing.T) *tree {
 	tr := &tree{t: t, root: root}
 	tr.dirs("home", "ws", "state")
 	return tr
+}
+
+// namespaceMarker is set in a test that runs again in a namespace of its own;
+// it holds the home of the user outside.
+const namespaceMarker = "GUARD_TEST_NAMESPACE"
+
+func testHome(t *testing.T) string {
+	t.Helper()
+	if home := os.Getenv(namespaceMarker); home != "" {
+		return home
+	}
+	u, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.HomeDir
 }
 
 func (tr *tree) path(p string) string {
@@ -97,6 +110,19 @@ func (tr *tree) rules(list string, as policy.DenyLook, paths ...string) []policy
 	return out
 }
 
+func ownerOf(t *testing.T, p string) int {
+	t.Helper()
+	info, err := os.Stat(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		t.Fatalf("no stat structure for %q", p)
+	}
+	return int(st.Uid)
+}
+
 // launch is one case: paths are beneath the tree unless they are absolute.
 type launch struct {
 	base                                policy.ReadBase
@@ -120,6 +146,9 @@ func (l launch) policy(tr *tree) (*policy.Policy, guard.Request) {
 	r := guard.Request{
 		Argv: []string{"true"}, Workspace: tr.path("ws"), Home: tr.path("home"),
 		Env: []string{"HOME=" + tr.path("home"), "PATH=/usr/bin:/bin"}, UID: os.Getuid(), GID: os.Getgid(),
+	}
+	if os.Getenv(namespaceMarker) != "" && ownerOf(tr.t, "/") != 0 {
+		r.UID = ownerOf(tr.t, "/") // root outside isn't mapped
 	}
 	if l.edit != nil {
 		l.edit(tr, p, &r)
