@@ -293,26 +293,35 @@ func TestRunWithoutStreams(t *testing.T) {
 	}
 }
 
-// The caller's streams stay as they are: O_NONBLOCK belongs to everybody who
-// shares the open file.
+// The caller's own streams stay as they are: O_NONBLOCK belongs to everybody
+// who shares the open file. A pipe of Go's becomes what commands expect.
 func TestRunLeavesFlags(t *testing.T) {
 	t.Parallel()
-	var p [2]int
-	must(t, unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK))
-	r, w := os.NewFile(uintptr(p[0]), "r"), os.NewFile(uintptr(p[1]), "w")
-	defer r.Close()
-	defer w.Close()
-	pr, err := bwrap.Start(t.Context(), realLaunch(t, command("echo x")), bwrap.StartOptions{Streams: bwrap.Streams{Stdout: w}})
-	must(t, err)
-	_, err = pr.Wait()
-	must(t, err)
-	for _, fd := range p {
-		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-		must(t, err)
-		if flags&unix.O_NONBLOCK == 0 {
-			t.Errorf("descriptor %d has become blocking", fd)
-		}
+	cmd := helper(t, "grep flags /proc/self/fdinfo/1", helperNonblock+"=1")
+	w, out := gather(t)
+	cmd.Stdout = w
+	must(t, cmd.Run())
+	nonblock := isNonblock(t, w)
+	w.Close()
+	if got := out.all(); got != "flags:\t0104001\n" && got != "flags:\t04001\n" || !nonblock {
+		t.Errorf("inside %q, non-blocking outside %v", got, nonblock)
 	}
+	got := runIn(t, command("grep flags /proc/self/fdinfo/1"), bwrap.StartOptions{}, "")
+	if got.out != "flags:\t0100001\n" && got.out != "flags:\t01\n" {
+		t.Errorf("a pipe of Go's is %q inside", got.out)
+	}
+}
+
+// isNonblock looks without [os.File.Fd], which would change it.
+func isNonblock(t *testing.T, f *os.File) bool {
+	t.Helper()
+	c, err := f.SyscallConn()
+	must(t, err)
+	var flags int
+	var ferr error
+	must(t, c.Control(func(fd uintptr) { flags, ferr = unix.FcntlInt(fd, unix.F_GETFL, 0) }))
+	must(t, ferr)
+	return flags&unix.O_NONBLOCK != 0
 }
 
 func TestRunTimeout(t *testing.T) {

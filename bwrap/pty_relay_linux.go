@@ -136,17 +136,6 @@ func (r *relay) resize() {
 	_ = onFD(r.master, func(fd int) error { return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, ws) })
 }
 
-// onFD runs fn with a file's raw descriptor.
-func onFD(f *os.File, fn func(fd int) error) error {
-	c, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var ferr error
-	err = c.Control(func(fd uintptr) { ferr = fn(int(fd)) })
-	return errors.Join(err, ferr)
-}
-
 // carryOutput ends with everything written: a master is read to its end, EIO,
 // which comes once the last process inside that holds the terminal has gone.
 // An operator's terminal that has gone swallows the rest, so that the command

@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"runtime"
 	"sync"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -170,7 +171,7 @@ func (p *Process) suspend() {
 	if p.relay.hasInput() {
 		return
 	}
-	stopSelf(p.forwarder, false)
+	stopSelf(false)
 	p.resume()
 }
 
@@ -180,7 +181,7 @@ func (p *Process) suspend() {
 func (p *Process) stopped() {
 	if p.forwarder != nil {
 		p.relay.leave()
-		stopSelf(p.forwarder, true)
+		stopSelf(true)
 	}
 	p.resume()
 }
@@ -220,16 +221,35 @@ func (p *Process) initPgid() int {
 // this very thread makes sure that nothing runs on before the stop. A whole
 // group is stopped after Ctrl-Z in the inner terminal, as the outer one would
 // have done.
-func stopSelf(f *forwarder, group bool) {
+func stopSelf(group bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	signal.Reset(unix.SIGTSTP)
-	var err error
+	// signal.Reset leaves Go's handler in place for this one.
+	var old sigaction
+	if rtSigaction(unix.SIGTSTP, &sigaction{}, &old) != nil {
+		return
+	}
 	if group {
-		err = unix.Kill(0, unix.SIGTSTP)
+		_ = unix.Kill(0, unix.SIGTSTP)
 	}
-	err = errors.Join(err, unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGTSTP))
-	if err == nil && !signal.Ignored(unix.SIGTSTP) {
-		signal.Notify(f.ch, unix.SIGTSTP)
+	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGTSTP)
+	_ = rtSigaction(unix.SIGTSTP, &old, nil)
+}
+
+// sigaction is the kernel's struct, rt_sigaction(2), the same on amd64 and
+// arm64. Zero is the default action.
+type sigaction struct {
+	handler  uintptr
+	flags    uint64
+	restorer uintptr
+	mask     uint64
+}
+
+func rtSigaction(sig unix.Signal, action, old *sigaction) error {
+	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
+		uintptr(unsafe.Pointer(action)), uintptr(unsafe.Pointer(old)), unsafe.Sizeof(action.mask), 0, 0)
+	if errno != 0 {
+		return errno
 	}
+	return nil
 }

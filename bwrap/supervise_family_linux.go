@@ -151,6 +151,9 @@ func (f *family) root(m *monitor, st status, digest string) (plan.Root, error) {
 	if r.Namespaces, err = namespaces(f.stub.pid); err != nil {
 		return plan.Root{}, err
 	}
+	if r.Mounts, err = mountTable(f.stub.pid); err != nil {
+		return plan.Root{}, err
+	}
 	if r.UIDMap, err = readLine(f.stub.pid, "uid_map"); err != nil {
 		return plan.Root{}, err
 	}

@@ -96,10 +96,10 @@ func (s *launcher) run(ctx, serving context.Context) error {
 
 // prepare makes everything that bubblewrap is handed, and pins the plan.
 func (s *launcher) prepare() (err error) {
-	if err := s.prepareStreams(); err != nil {
+	if s.setup.IgnoreSignals, err = ignoredSignals(); err != nil {
 		return err
 	}
-	if s.setup.IgnoreSignals, err = ignoredSignals(); err != nil {
+	if err := s.prepareStreams(); err != nil {
 		return err
 	}
 	if s.o.Record != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold/plan"
 )
 
 // proc is what /proc/PID/stat says of one process, proc_pid_stat(5).
@@ -100,6 +102,16 @@ func namespaces(pid int) (map[string]uint64, error) {
 		out[name] = st.Ino
 	}
 	return out, nil
+}
+
+// mountTable is what a process sees mounted.
+func mountTable(pid int) ([]string, error) {
+	f, err := os.Open(procPath(pid, "mountinfo"))
+	if err != nil {
+		return nil, fmt.Errorf("cannot look at the mounts of process %d: %w", pid, err)
+	}
+	defer f.Close()
+	return plan.MountTable(f)
 }
 
 // bootID tells this boot's pids and start times from another's.

@@ -91,7 +91,9 @@ func fork(s spawn) (pid, pidfd int, err error) {
 // kernel without keyrings has none to hide; where a filter forbids keyctl(2)
 // altogether (in most containers), it does so for what runs below as well.
 func joinKeyring() error {
-	_, err := unix.KeyctlJoinSessionKeyring("")
+	// A null name asks for an anonymous keyring; an empty one is refused
+	// (keyctl_join_session_keyring(3)).
+	_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
 	if err == nil || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 		return nil
 	}
@@ -203,16 +205,32 @@ func bwrapArgv(path string, args int) []string {
 	return []string{path, "--args", strconv.Itoa(args), "--", StubPath}
 }
 
-// rawFD is a file's descriptor as it is, unlike [os.File.Fd], which makes it
-// blocking for everybody who shares it.
+// rawFD is the descriptor to hand on. This process's own standard streams are
+// left as they are: [os.File.Fd] would switch them to blocking mode for
+// everybody who shares them. Other files are Go's, which makes its own pipes
+// non-blocking, as few commands expect them.
 func rawFD(f *os.File) (int, error) {
-	c, err := f.SyscallConn()
+	fd := -1
+	err := onFD(f, func(n int) error {
+		fd = n
+		return nil
+	})
 	if err != nil {
 		return -1, fmt.Errorf("cannot use %q: %w", f.Name(), err)
 	}
-	fd := -1
-	if err := c.Control(func(n uintptr) { fd = int(n) }); err != nil {
-		return -1, fmt.Errorf("cannot use %q: %w", f.Name(), err)
+	if fd > 2 {
+		fd = int(f.Fd())
 	}
 	return fd, nil
+}
+
+// onFD runs fn with a file's raw descriptor.
+func onFD(f *os.File, fn func(fd int) error) error {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var ferr error
+	err = c.Control(func(fd uintptr) { ferr = fn(int(fd)) })
+	return errors.Join(err, ferr)
 }
