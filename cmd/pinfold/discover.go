@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"pinfold/policy"
@@ -54,8 +55,28 @@ func loadPolicy(file string) (*policy.Policy, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+	pol.Sources = slices.DeleteFunc(pol.Sources, isDescriptor)
 	abs, err := filepath.Abs(file)
+	if err == nil && isDescriptor(policy.Source{File: abs}) {
+		abs = ""
+	}
 	return pol, abs, err
+}
+
+// isDescriptor reports a file that is only a name of one of our descriptors,
+// /dev/stdin or a shell's <(...): no launch after this one can be handed it,
+// so nothing keeps it from being written.
+func isDescriptor(s policy.Source) bool {
+	for at := s.File; ; {
+		target, err := os.Readlink(at)
+		switch {
+		case strings.HasPrefix(at, "/proc/") || strings.HasPrefix(at, "/dev/fd/"):
+			return true
+		case err != nil || !filepath.IsAbs(target):
+			return false
+		}
+		at = target
+	}
 }
 
 // trustedPolicy looks for a trusted file in dir and above it.

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -46,6 +49,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	testscript.Main(tests{m}, map[string]func(){
+		"echod": serveEcho,
 		"pinfold": func() {
 			os.Exit(run(context.Background(), os.Args[1:], stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 		},
@@ -62,7 +66,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "service": service},
 		Condition: func(name string) (bool, error) {
 			switch name {
 			case "sandbox":
@@ -99,6 +103,28 @@ func canSandbox(t *testing.T) bool {
 		t.Logf("real launches are not tested: %v: %s", err, out)
 	}
 	return err == nil
+}
+
+// service waits for the address that a background program writes to a file and
+// puts it into $ADDR and $PORT, and a policy that allows it into policy.json.
+func service(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: service FILE")
+	}
+	var text []byte
+	for range 1000 {
+		var err error
+		if text, err = os.ReadFile(ts.MkAbs(args[0])); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond) // another program's file: nothing tells
+	}
+	_, port, err := net.SplitHostPort(string(text))
+	ts.Check(err)
+	ts.Setenv("ADDR", string(text))
+	ts.Setenv("PORT", port)
+	policy := fmt.Sprintf(`{"version": 1, "write": ["{workspace}"], "network": {"allow": [%q]}}`, text)
+	ts.Check(os.WriteFile(ts.MkAbs("policy.json"), []byte(policy), 0o600))
 }
 
 // exits runs a program and compares its exit code: exits CODE PROGRAM ARGS...

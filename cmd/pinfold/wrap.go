@@ -12,7 +12,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"pinfold/event"
-	"pinfold/guard"
 )
 
 // wrapFlags are the flags of wrap alone.
@@ -125,7 +124,7 @@ func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	p.announce(g.grant)
+	r.announce(g.grant.Withheld())
 	err = r.run(ctx)
 	if late := r.close(); late != nil {
 		p.notice("%v", late)
@@ -134,8 +133,15 @@ func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
 }
 
 // announce says once which variables were withheld: names only.
-func (p *program) announce(g *guard.Grant) {
-	if names := g.Withheld(); len(names) > 0 {
-		p.notice("withheld from the command: %s (list in env.secrets to pass on)", strings.Join(names, " "))
+func (r *oneRun) announce(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	r.p.notice("withheld from the command: %s (list in env.secrets to pass on)", strings.Join(names, " "))
+	if r.events == nil {
+		return
+	}
+	for _, name := range names {
+		r.events.Emit(event.Event{Kind: event.Env, Action: event.Withheld, Target: name, Rule: "env.secrets"})
 	}
 }
