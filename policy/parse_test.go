@@ -269,6 +269,7 @@ func TestParseRefusesYAML(t *testing.T) {
 		"nested":          {"a: " + strings.Repeat("[", 500), `p.yaml:1:68: cannot use the document: it is nested more than 64 levels deep`},
 		"large":           {"#" + strings.Repeat(" ", 256<<10), `p.yaml: cannot use the document: it is larger than 256 KiB or has more than 20000 fields, too much for YAML; write it as JSON`},
 		"fields":          {strings.Repeat("a: b\n", 20_001), `p.yaml: cannot use the document: it is larger than 256 KiB or has more than 20000 fields, too much for YAML; write it as JSON`},
+		"indented":        {"read:\n  deny:\n    - /a\n      - /b\n", `p.yaml:4:11: cannot use the document: a string runs over several lines without quotes; check the indentation of what follows, or quote it`},
 		"nested dashes":   {strings.Repeat("- ", 5000), `p.yaml:1:257: cannot use the document: it is nested more than 64 levels deep`},
 		"number as a key": {"env: {set: {1: a}}\n", `p.yaml:1:13: cannot use the document: a field's name is a plain string; quote it`},
 	}
@@ -289,6 +290,26 @@ func TestParseRefusesYAML(t *testing.T) {
 			t.Errorf("Parse(%q) = %+v, want an error", text, p)
 		} else if e, _ := errors.AsType[*policy.ParseError](err); e.At.Line == 0 {
 			t.Errorf("Parse(%q): %v names no place", text, err)
+		}
+	}
+}
+
+// TestParseYAMLLayouts: the same two denies, as people lay them out.
+func TestParseYAMLLayouts(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"read:\n  deny:\n    - /a\n    - /b c\n", "read:\n  deny:\n  - /a\n  - /b c", "read:\r\n  deny:\r\n  - /a\r\n  - /b c\r\n",
+		"---\nread: {deny: [/a, /b c]}\n...\n", "read:\n  deny: [/a, # one\n    '/b c',\n  ]\n", "{\"read\": {\"deny\": [\"/a\", \"/b c\"]}}",
+		"# x\nread :\n  deny:\n    - /a # one\n\n  # two\n    - \"/b\\x20c\"\n", "read:\n  deny:\n    - |-\n      /a\n    - >-\n      /b\n      c\n",
+		"read:\n  deny:\n    - \"/a\"\n    - path: /b c\n      literal: true\n",
+	} {
+		p, err := policy.Parse([]byte(text), "p.yaml")
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if diff := cmp.Diff([]string{"/a", "/b c"}, texts(p.Read.Deny)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestSchemaGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		if *update {
-			if err := os.WriteFile(file, got, 0o600); err != nil {
+			if err := os.WriteFile(file, got, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

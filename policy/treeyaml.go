@@ -192,6 +192,10 @@ func (r yamlReader) scalar(n ast.Node) (*node, *ParseError) {
 		leaf.kind, leaf.text = numberNode, n.Token.Value
 	case *ast.StringNode:
 		leaf.kind, leaf.text = stringNode, n.Value
+		// YAML joins the lines of "- /a\n    - /b" to one path, "/a - /b".
+		if n.Token.Type == token.StringType && strings.Contains(strings.TrimSpace(n.Token.Origin), "\n") {
+			return nil, r.fail(n, "a string runs over several lines without quotes", "check the indentation of what follows, or quote it")
+		}
 	case *ast.LiteralNode:
 		leaf.kind, leaf.text = stringNode, n.Value.Value
 	default:
