@@ -105,10 +105,38 @@ func (r *repositories) gitFile(p, top string) error {
 		return err
 	}
 	o.release()
-	if o.kind != Dir || r.lattice.at(o.path).access != ReadWrite {
+	switch {
+	case o.kind != Dir || r.lattice.at(o.path).access != ReadWrite:
 		return nil
+	case path.Base(parent(o.path)) == "worktrees":
+		return r.linked(o.path, top)
 	}
 	return r.gitDir(o.path, top)
+}
+
+// linked guards the administrative directory of a linked worktree, and the
+// hooks that its repository's configuration names for it.
+func (r *repositories) linked(dir, top string) error {
+	for _, name := range r.names.GitWorktree {
+		if err := r.keep(join(dir, name), usualOf(name)); err != nil {
+			return err
+		}
+	}
+	common, err := r.directory(join(dir, "commondir"), "")
+	if err != nil || common == "" {
+		return err
+	}
+	for _, hooks := range r.shared {
+		if err := r.hooks(hooks, common, top); err != nil {
+			return err
+		}
+	}
+	for _, file := range []string{join(common, "config"), join(dir, "config.worktree")} {
+		if err := r.config(file, common, top, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pointer reads a file that holds one path, after a prefix. A relative path

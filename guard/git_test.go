@@ -196,3 +196,91 @@ func TestRepositoriesThatAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// A workspace whose git directory lies elsewhere.
+func TestGitElsewhere(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prepare func(*tree)
+		launch  launch
+		want    []string
+		note    string
+	}{
+		"a linked worktree": {
+			prepare: func(tr *tree) { tr.repo("main"); tr.git("main", "worktree", "add", "-q", tr.path("ws/wt")) },
+			want: []string{
+				"read-write main/.git/logs", "read-write main/.git/objects", "read-write main/.git/refs",
+				"read-write main/.git/worktrees/wt", "read-only main/.git/worktrees/wt/commondir",
+				"read-only main/.git/worktrees/wt/gitdir", "read-write ws/wt", "read-only ws/wt/.git",
+			},
+			note: "may be written",
+		},
+		"a linked worktree that the repository doesn't know": {
+			prepare: func(tr *tree) {
+				tr.repo("main")
+				tr.git("main", "worktree", "add", "-q", tr.path("other"))
+				tr.write("ws/wt/.git", "gitdir: "+tr.path("main/.git/worktrees/other")+"\n")
+			},
+			want: []string{"read-write ws/wt", "read-only ws/wt/.git"},
+		},
+		"a linked worktree of a denied repository": {
+			prepare: func(tr *tree) { tr.repo("main"); tr.git("main", "worktree", "add", "-q", tr.path("ws/wt")) },
+			launch:  launch{deny: []string{"main"}},
+			want:    []string{"deny main", "read-write ws/wt", "read-only ws/wt/.git"},
+			note:    "git can't commit",
+		},
+		"a linked worktree of a read-only repository": {
+			prepare: func(tr *tree) { tr.repo("main"); tr.git("main", "worktree", "add", "-q", tr.path("ws/wt")) },
+			launch:  launch{readOnly: []string{"main"}},
+			want:    []string{"read-write ws/wt", "read-only ws/wt/.git"},
+			note:    "read_only[0]",
+		},
+		"a linked worktree whose objects have further names": {
+			prepare: func(tr *tree) {
+				tr.repo("origin")
+				tr.git(".", "clone", "-q", "origin", "main")
+				tr.git("main", "worktree", "add", "-q", tr.path("ws/wt"))
+			},
+			want: []string{"read-write ws/wt", "read-only ws/wt/.git"},
+			note: "--no-hardlinks",
+		},
+		"a linked worktree of a repository in the protected set": {
+			prepare: func(tr *tree) { tr.repo("state/main"); tr.git("state/main", "worktree", "add", "-q", tr.path("ws/wt")) },
+			launch:  launch{protect: []string{"state"}},
+			want:    []string{"deny state", "read-write ws/wt", "read-only ws/wt/.git"},
+			note:    "git can't commit",
+		},
+		"a submodule": {
+			prepare: func(tr *tree) {
+				tr.repo("origin")
+				tr.repo("ws")
+				tr.git("ws", "submodule", "-q", "add", "file://"+tr.path("origin"), "wt")
+			},
+			want: []string{
+				"read-write ws/.git/modules/wt", "read-only ws/.git/modules/wt/config", "read-only ws/.git/modules/wt/hooks",
+				"read-only ws/.git/modules/wt/info", "read-write ws/wt", "read-only ws/wt/.git",
+			},
+			note: "a submodule",
+		},
+		"a part of a repository": {
+			prepare: func(tr *tree) { tr.repo("ws"); tr.dirs("ws/wt") },
+			want:    []string{"read-write ws/wt"},
+			note:    "part of the repository",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tr := newTree(t)
+			c.prepare(tr)
+			c.launch.write = []string{"{workspace}"}
+			c.launch.edit = func(tr *tree, _ *policy.Policy, r *guard.Request) { r.Workspace = tr.path("ws/wt") }
+			g := c.launch.grant(tr)
+			if diff := cmp.Diff(c.want, show(tr, g)); diff != "" {
+				t.Errorf("entries (-want +got):\n%s", diff)
+			}
+			if notes := strings.Join(g.Notes(), "\n"); !strings.Contains(notes, c.note) || c.note == "" && strings.Contains(notes, "git") {
+				t.Errorf("notes = %q, want one with %q", notes, c.note)
+			}
+		})
+	}
+}

@@ -82,6 +82,10 @@ func (g *gate) run(ctx context.Context) (*Grant, error) {
 		}
 	}
 	g.build()
+	if err := g.bindGitCommon(ctx); err != nil {
+		return nil, err
+	}
+	g.build()
 	if err := g.survey(ctx); err != nil {
 		return nil, err
 	}
