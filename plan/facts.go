@@ -7,8 +7,11 @@ import "time"
 type Root struct {
 	Digest  string    `json:"digest"` // of the plan
 	Started time.Time `json:"started"`
-	BootID  string    `json:"boot_id"`
-	Owner   int       `json:"uid"`
+	// Pinned is when the plan was written, in clock ticks since boot, as the
+	// start times of processes are: nothing of the sandbox is older.
+	Pinned uint64 `json:"pinned_ticks"`
+	BootID string `json:"boot_id"`
+	Owner  int    `json:"uid"`
 	// Supervisor is the process that holds the record, and Exe its program.
 	Supervisor Process `json:"supervisor"`
 	Exe        File    `json:"exe"`
@@ -24,6 +27,9 @@ type Root struct {
 	// Filters are how many seccomp programs each role has: "init", "command".
 	Filters  map[string]int `json:"filters,omitempty"`
 	Landlock bool           `json:"landlock"`
+	// Mounts is the sandbox's mount table just before the stub compared it
+	// with the Grant and let the command go; see [MountTable].
+	Mounts []string `json:"mounts,omitempty"`
 	// Fresh are the paths that the plan calls by name: "{run}".
 	Fresh map[string]string `json:"fresh,omitempty"`
 }

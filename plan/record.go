@@ -24,8 +24,9 @@ const (
 // under another name and then renamed, and never written again. Nothing is
 // flushed to the disk: a machine that crashes has no process left to adopt.
 type Record struct {
-	dir  *os.Root
-	path string
+	dir    *os.Root
+	path   string
+	pinned uint64 // clock ticks since boot
 }
 
 // CreateRecord makes the directory of a record, or takes an empty one that is
@@ -126,11 +127,18 @@ func (r *Record) Pin(p *Plan) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// Read before the plan is written: whatever starts afterwards is younger.
+	if r.pinned, err = bootTicks(); err != nil {
+		return "", err
+	}
 	return digestOf(b), r.write(planFile, b)
 }
 
 // WriteRoot writes what runs.
-func (r *Record) WriteRoot(root Root) error { return r.writeJSON(rootFile, root) }
+func (r *Record) WriteRoot(root Root) error {
+	root.Pinned = r.pinned
+	return r.writeJSON(rootFile, root)
+}
 
 // WriteExit writes how it ended.
 func (r *Record) WriteExit(e Exit) error { return r.writeJSON(exitFile, e) }
