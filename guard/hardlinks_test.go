@@ -125,6 +125,96 @@ func TestHardLinks(t *testing.T) {
 	}
 }
 
+func TestHardLinksOfDeniedFiles(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prepare func(*tree)
+		launch  launch
+		code    string
+	}{
+		"a default deny": {
+			prepare: func(tr *tree) { tr.files("home/.netrc"); tr.hard("home/.netrc", "copy") }, code: "hard_link_denied",
+		},
+		"a default deny that is lifted": {
+			prepare: func(tr *tree) { tr.files("home/.netrc"); tr.hard("home/.netrc", "copy") },
+			launch:  launch{allow: []string{"~/.netrc"}},
+		},
+		"a file in a denied directory": {
+			prepare: func(tr *tree) { tr.files("s/in/key"); tr.hard("s/in/key", "copy") },
+			launch:  launch{deny: []string{"s"}}, code: "hard_link_denied",
+		},
+		"a file in the protected set": {
+			prepare: func(tr *tree) { tr.files("state/key"); tr.hard("state/key", "copy") },
+			launch:  launch{protect: []string{"state"}}, code: "hard_link_denied",
+		},
+		"both names denied": {
+			prepare: func(tr *tree) { tr.files("s/key"); tr.hard("s/key", "s/in/copy") },
+			launch:  launch{deny: []string{"s"}},
+		},
+		"names in two denied places": {
+			prepare: func(tr *tree) { tr.files("s/key"); tr.hard("s/key", "t/copy"); tr.hard("s/key", "f") },
+			launch:  launch{deny: []string{"s", "t", "f"}},
+		},
+		"a name in an exception": {
+			prepare: func(tr *tree) { tr.files("s/key"); tr.hard("s/key", "s/pub/copy") },
+			launch:  launch{deny: []string{"s"}, allow: []string{"s/pub"}}, code: "hard_link_denied",
+		},
+		"a denied path beneath a denied one": {
+			prepare: func(tr *tree) { tr.files("s/key"); tr.hard("s/key", "s/copy") },
+			launch:  launch{deny: []string{"s", "s/key"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tr := newTree(t)
+			c.prepare(tr)
+			if c.code == "" {
+				c.launch.grant(tr)
+				return
+			}
+			r := c.launch.refused(tr, c.code)
+			find, _, _ := strings.Cut(r.Fix, ";")
+			out, err := exec.CommandContext(t.Context(), "sh", "-c", strings.Replace(find, "find / ", "find "+tr.root+" ", 1)).Output()
+			if n := strings.Count(string(out), "\n"); err != nil || n != 2 {
+				t.Errorf("%s finds %d names (%v), want 2", find, n, err)
+			}
+		})
+	}
+}
+
+// A large denied tree is remembered in the state directory for a while, and
+// one that holds too much is named.
+func TestLargeDeniedTrees(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	for i := range 600 {
+		tr.files(fmt.Sprintf("s/%d/%d", i%10, i))
+	}
+	if err := os.Chmod(tr.path("state"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l := launch{deny: []string{"s"}, edit: func(tr *tree, _ *policy.Policy, r *guard.Request) { r.State = tr.path("state") }}
+	l.grant(tr)
+	cache := tr.path("state/denied-trees.json")
+	if text, err := os.ReadFile(cache); err != nil || !strings.Contains(string(text), tr.path("s")) {
+		t.Fatalf("cache = %q, %v", text, err)
+	}
+	tr.hard("s/1/1", "copy")
+	l.grant(tr) // remembered
+	if err := os.Remove(cache); err != nil {
+		t.Fatal(err)
+	}
+	l.refused(tr, "hard_link_denied")
+	for i := range 20_000 {
+		if err := os.WriteFile(tr.path(fmt.Sprintf("s/%d/more-%d", i%10, i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if notes := strings.Join(l.grant(tr).Notes(), "\n"); !strings.Contains(notes, "not looked through") {
+		t.Errorf("notes = %q", notes)
+	}
+}
+
 func TestAllowedStoreIsNamedInThePlan(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)

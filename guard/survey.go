@@ -19,7 +19,10 @@ func (g *gate) survey(ctx context.Context) error {
 	if err := g.guardAll(found); err != nil {
 		return err
 	}
-	return g.checkLinks(ctx, found)
+	if err := g.checkLinks(ctx, found); err != nil {
+		return err
+	}
+	return g.checkDenied(ctx)
 }
 
 // guardAll binds the guarded names.

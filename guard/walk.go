@@ -28,6 +28,8 @@ type walkRequest struct {
 	// uid is the user inside: what that user owns but can't read, it can
 	// open up.
 	uid uint32
+	// oneFS: file systems mounted beneath a root aren't entered.
+	oneFS bool
 }
 
 // walkRoot is a tree by canonical path.

@@ -20,7 +20,7 @@ type dirNode struct {
 	name  string
 	depth int
 	stops *stops
-	root  FileID // what a root must be
+	root  FileID // what a root must be; beneath, the device of the root
 	fd    int
 	refs  atomic.Int32 // those that still have to be opened from it, and itself
 }
@@ -207,13 +207,31 @@ func (k *worker) open(d *dirNode) (bool, error) {
 	case err == nil:
 		d.fd = fd
 		d.refs.Store(1)
-		return true, nil
+		return k.enters(d)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 		return false, nil // renamed or replaced since it was listed
 	case errors.Is(err, unix.EACCES):
 		return false, k.unreadable(d)
 	}
 	return false, fmt.Errorf("cannot open %q: %w", d.path(), err)
+}
+
+// enters closes a directory again that lies on a file system which isn't to
+// be entered.
+func (k *worker) enters(d *dirNode) (bool, error) {
+	if !k.w.req.oneFS {
+		return true, nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(d.fd, &st); err != nil {
+		d.done()
+		return false, fmt.Errorf("cannot look at %q: %w", d.path(), err)
+	}
+	if d.root.Dev = d.up.root.Dev; idOf(&st).Dev != d.root.Dev {
+		d.done()
+		return false, nil
+	}
+	return true, nil
 }
 
 // openRoot opens a root, which must still be what it was when it was
