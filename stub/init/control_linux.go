@@ -13,6 +13,11 @@ func greet(s *wire.Setup) (int, *wire.Failure) {
 	if f != nil {
 		return -1, f
 	}
+	sockets, f := openSockets(s)
+	if f != nil {
+		return -1, f
+	}
+	fds = append(fds, sockets...)
 	slave := -1
 	if s.TTY != 0 {
 		master, sl, f := openTerminal(s.Rows, s.Cols)
@@ -29,7 +34,7 @@ func greet(s *wire.Setup) (int, *wire.Failure) {
 		fds = append(fds, notify)
 	}
 	hello := wire.EncodeHello(wire.Greeting{
-		Version: wire.Version, Listeners: len(s.Listen), TTY: s.TTY != 0, Filter: len(s.Filter) > 0,
+		Version: wire.Version, Listeners: len(s.Listen), Sockets: len(s.Sockets), TTY: s.TTY != 0, Filter: len(s.Filter) > 0,
 	})
 	if err := sendPacket(hello, fds); err != nil {
 		return -1, failed(wire.StepHello, "", "cannot greet the supervisor", err)

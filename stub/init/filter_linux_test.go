@@ -27,7 +27,7 @@ func notifyOn(number uint32) []byte {
 	return b
 }
 
-// The second filter's listener comes with Hello, and answers what the command
+// The second filter's listener comes with Hello, last, and answers what the command
 // calls.
 func TestFilterListenerIsHandedOut(t *testing.T) {
 	t.Parallel()
@@ -37,12 +37,18 @@ func TestFilterListenerIsHandedOut(t *testing.T) {
 		s.setup.Filter = notifyOn(83)
 	}
 	s.setup.Listen = []string{"127.0.0.1:3128"}
+	s.setup.Sockets = []wire.Socket{{Domain: unix.AF_INET, Type: unix.SOCK_DGRAM}, {Domain: unix.AF_NETLINK, Type: unix.SOCK_RAW}}
 	answered := make(chan error, 1)
 	s.onHello = func(t testing.TB, fds []int) {
-		if len(fds) != 2 {
-			t.Fatalf("%d descriptors, wanted the listener and the filter's", len(fds))
+		if len(fds) != 4 {
+			t.Fatalf("%d descriptors, wanted the listener's, two sockets and the filter's", len(fds))
 		}
-		go func() { answered <- answerOne(fds[1], unix.ENOANO) }()
+		for i, want := range []int{unix.AF_INET, unix.AF_INET, unix.AF_NETLINK} {
+			if got, err := unix.GetsockoptInt(fds[i], unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || got != want {
+				t.Errorf("descriptor %d is of domain %d (%v), wanted %d", i, got, err, want)
+			}
+		}
+		go func() { answered <- answerOne(fds[3], unix.ENOANO) }()
 	}
 	r := s.ran(t)
 	if err := <-answered; err != nil {

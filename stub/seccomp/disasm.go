@@ -121,6 +121,7 @@ func (d *disassembler) name(k uint32) string {
 const (
 	RetKillProcess = 0x80000000
 	RetErrno       = 0x00050000
+	RetUserNotif   = 0x7fc00000
 	RetAllow       = 0x7fff0000
 )
 
@@ -131,6 +132,8 @@ func action(k uint32) string {
 		return "KILL_PROCESS"
 	case k == RetAllow:
 		return "ALLOW"
+	case k == RetUserNotif:
+		return "USER_NOTIF"
 	case k == RetErrno|uint32(EPERM) || k == RetErrno|uint32(ENOSYS):
 		return "ERRNO " + Errno(k&0xffff).String()
 	}

@@ -18,6 +18,9 @@
 //     whatever the upper half of the register holds.
 //   - A call newer than the newest one reviewed here answers ENOSYS, as on an
 //     older kernel: programs know how to do without.
+//   - A launch whose supervisor answers notifications loads [Notify] on top of
+//     its first program: each connect(2) waits for the supervisor, and no
+//     answer ever lets the kernel go on by itself.
 //   - Everything else that isn't in the table is allowed. The boundary is
 //     made of namespaces, mounts and Landlock; the filter takes away what
 //     opens them, and the parts of the kernel that a command has no use for.

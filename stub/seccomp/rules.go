@@ -19,11 +19,15 @@ func (e Errno) String() string {
 	return "EPERM"
 }
 
-// A Rule refuses one system call, if all its arguments match.
+// A Rule refuses one system call, if all its arguments match, or hands it to
+// the supervisor.
 type Rule struct {
 	Syscall string
 	Args    []Arg
 	Answer  Errno
+	// HandOver stands in for the Answer: the supervisor gives it
+	// (SECCOMP_RET_USER_NOTIF).
+	HandOver bool
 	// Only is the architecture that has this call; empty for all.
 	Only string
 	Why  string
@@ -44,11 +48,15 @@ const Newest = 469
 
 // Rules are the calls that the mode's filter refuses on an architecture.
 func Rules(arch string, mode Mode) []Rule {
-	var list []Rule
-	for _, group := range [][]Rule{
+	groups := [][]Rule{
 		socketRules(mode), socketpairRules(), namespaceRules(), mountRules(),
 		kernelRules(), keyRules(), surfaceRules(), terminalRules(),
-	} {
+	}
+	if mode == Notify {
+		groups = [][]Rule{notifyRules()}
+	}
+	var list []Rule
+	for _, group := range groups {
 		for _, r := range group {
 			if r.Only == "" || r.Only == arch {
 				list = append(list, r)

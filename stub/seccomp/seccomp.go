@@ -7,7 +7,8 @@ import (
 	"fmt"
 )
 
-// Mode says which unix sockets the filter lets a command make.
+// Mode says which unix sockets the filter lets a command make, and names the
+// programs.
 type Mode string
 
 // The modes.
@@ -16,11 +17,20 @@ const (
 	Base Mode = "base"
 	// Unix: stream and seqpacket sockets (unix_sockets: all).
 	Unix Mode = "unix"
+	// Listed: the same sockets, and the one that lists the sandbox's own, for
+	// a launch that loads Notify on top (unix_sockets: listed). Alone it is
+	// weaker than Base.
+	Listed Mode = "listed"
+	// Notify is the second program, which the stub loads: it hands connect(2)
+	// to the supervisor, and refuses what would go round it.
+	Notify Mode = "notify"
 )
 
-// Modes are all modes, and Arches all architectures (as GOARCH names them),
-// that have a program.
-func Modes() []Mode { return []Mode{Base, Unix} }
+// Modes are the modes of a launch's first program.
+func Modes() []Mode { return []Mode{Base, Listed, Unix} }
+
+// All are all programs.
+func All() []Mode { return append(Modes(), Notify) }
 
 // Arches are the architectures that have a program, as GOARCH names them.
 func Arches() []string { return []string{"amd64", "arm64"} }

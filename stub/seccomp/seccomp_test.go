@@ -32,7 +32,7 @@ func TestDigestsDiffer(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
 	for _, arch := range seccomp.Arches() {
-		for _, mode := range seccomp.Modes() {
+		for _, mode := range seccomp.All() {
 			d, err := seccomp.Digest(arch, mode)
 			if err != nil || len(d) != 64 {
 				t.Fatalf("%s, %s: %q, %v", arch, mode, d, err)
@@ -50,7 +50,7 @@ func TestDigestsDiffer(t *testing.T) {
 func TestTextIsTheProgram(t *testing.T) {
 	t.Parallel()
 	for _, arch := range seccomp.Arches() {
-		for _, mode := range seccomp.Modes() {
+		for _, mode := range seccomp.All() {
 			program, err := seccomp.Program(arch, mode)
 			if err != nil {
 				t.Fatal(err)

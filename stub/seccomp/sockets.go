@@ -22,7 +22,11 @@ const (
 	ipprotoICMPv6 = 58
 	ipprotoMPTCP  = 262
 
-	netlinkRoute = 0
+	netlinkRoute    = 0
+	netlinkSockDiag = 4
+
+	// msgFastOpen is MSG_FASTOPEN, send(2).
+	msgFastOpen = 0x20000000
 )
 
 // A family is what may be opened of one socket family.
@@ -61,11 +65,40 @@ func unixFamily() family {
 }
 
 func socketRules(mode Mode) []Rule {
-	families := append(inetFamilies(), netlinkFamily())
-	if mode == Unix {
+	netlink := netlinkFamily()
+	if mode == Listed {
+		netlink.protocols = append(netlink.protocols, netlinkSockDiag)
+		netlink.why += "; sock_diag(7) tells the supervisor which sockets are the sandbox's own, and the second program takes it from the command"
+	}
+	families := append(inetFamilies(), netlink)
+	if mode == Unix || mode == Listed {
 		families = append(families, unixFamily())
 	}
 	return familyRules("socket", families, "only the families a program needs: the rest is kernel surface (AF_PACKET, AF_ALG), a way out past the network namespace (AF_VSOCK), or a way to host services (AF_UNIX)")
+}
+
+// notifyRules are the second program. sendto and its like need no look at
+// their address: unix stream sockets take none (unix_stream_sendmsg answers
+// EISCONN or EOPNOTSUPP) and seqpacket ones ignore it, and those of the INET
+// families reach no further than the sandbox's own network namespace.
+func notifyRules() []Rule {
+	list := []Rule{
+		{Syscall: "connect", HandOver: true, Why: "the address lies in memory, where it can change after any look: the supervisor makes the connection itself"},
+		{
+			Syscall: "socket", Answer: EPERM, Why: "opened once for the supervisor, before this program is loaded",
+			Args: []Arg{{Index: 0, In: []uint32{afNetlink}}, {Index: 2, In: []uint32{netlinkSockDiag}}},
+		},
+	}
+	for _, c := range []struct {
+		name  string
+		flags int
+	}{{"sendto", 3}, {"sendmsg", 2}, {"sendmmsg", 3}} {
+		list = append(list, Rule{
+			Syscall: c.name, Answer: EPERM, Why: "MSG_FASTOPEN connects without connect(2)",
+			Args: []Arg{{Index: c.flags, Mask: msgFastOpen, In: []uint32{msgFastOpen}}},
+		})
+	}
+	return list
 }
 
 // socketpairRules leave the INET families to the kernel, whose answer

@@ -15,17 +15,25 @@ func Table(arch string, mode Mode, program []byte) (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s, mode %s: %d instructions\n\n", arch, mode, len(program)/instructionSize)
 	fmt.Fprintf(&out, "Any other architecture or ABI: KILL_PROCESS.\n")
-	fmt.Fprintf(&out, "System calls above %d: ENOSYS.\nRefused:\n\n", Newest)
+	fmt.Fprintf(&out, "System calls above %d: ENOSYS.\nRefused, or handed over:\n\n", Newest)
 	why := ""
 	for _, r := range Rules(arch, mode) {
 		if r.Why != why {
 			why = r.Why
 			fmt.Fprintf(&out, "  # %s\n", why)
 		}
-		fmt.Fprintf(&out, "  %-6s %s\n", r.Answer, r)
+		fmt.Fprintf(&out, "  %-6s %s\n", r.verdict(), r)
 	}
 	fmt.Fprintf(&out, "\nAll else: ALLOW.\n\n%s", listing)
 	return out.String(), nil
+}
+
+// verdict is the answer in words.
+func (r Rule) verdict() string {
+	if r.HandOver {
+		return "NOTIFY"
+	}
+	return r.Answer.String()
 }
 
 // String is the rule as a call with its conditions.

@@ -73,7 +73,7 @@ func (f filter) call(tb testing.TB, name string, args ...uint64) uint32 {
 func each(t *testing.T, test func(t *testing.T, f filter, mode seccomp.Mode)) {
 	t.Helper()
 	for _, arch := range seccomp.Arches() {
-		for _, mode := range seccomp.Modes() {
+		for _, mode := range seccomp.All() {
 			t.Run(fmt.Sprintf("%s/%s", arch, mode), func(t *testing.T) {
 				t.Parallel()
 				test(t, load(t, arch, mode), mode)
@@ -87,6 +87,7 @@ const (
 	kill   = seccomp.RetKillProcess
 	eperm  = seccomp.RetErrno | uint32(seccomp.EPERM)
 	enosys = seccomp.RetErrno | uint32(seccomp.ENOSYS)
+	notify = seccomp.RetUserNotif
 	high   = 1 << 32 // a bit that the kernel doesn't look at
 )
 
@@ -139,9 +140,15 @@ func TestNumbers(t *testing.T) {
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, f filter, mode seccomp.Mode) {
-		unix := uint32(eperm)
-		if mode == seccomp.Unix {
+		if mode == seccomp.Notify {
+			return // TestHandOver
+		}
+		unix, diag := uint32(eperm), uint32(eperm)
+		if mode == seccomp.Unix || mode == seccomp.Listed {
 			unix = allow
+		}
+		if mode == seccomp.Listed {
+			diag = allow
 		}
 		for _, tc := range []struct {
 			name string
@@ -177,6 +184,8 @@ func TestCalls(t *testing.T) {
 			{"socket", []uint64{10, 3, 58}, eperm},
 			{"socket", []uint64{16, 3, 0}, allow},
 			{"socket", []uint64{16, 2 | 0x80000, 0}, allow},
+			{"socket", []uint64{16, 3, 4}, diag},
+			{"socket", []uint64{16, 3 | 0x80000, high | 4}, diag},
 			{"socket", []uint64{16, 3, 15}, eperm},
 			{"socket", []uint64{16, 3, 16}, eperm},
 			{"socket", []uint64{16, 3, high | 12}, eperm},
@@ -233,6 +242,41 @@ func TestCalls(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The second program hands over every connect, and leaves the rest to the
+// first, less what would go round it.
+func TestHandOver(t *testing.T) {
+	t.Parallel()
+	for _, arch := range seccomp.Arches() {
+		f := load(t, arch, seccomp.Notify)
+		for _, tc := range []struct {
+			name string
+			args []uint64
+			want uint32
+		}{
+			{"connect", nil, notify},
+			{"connect", []uint64{3, 0x7ffe0000, 16}, notify},
+			{"connect", []uint64{0xffffffffffffffff, 0xffffffffffffffff, high}, notify},
+			{"socket", []uint64{1, 1, 0}, allow},
+			{"socket", []uint64{16, 3, 0}, allow},
+			{"socket", []uint64{16, 3, 4}, eperm},
+			{"socket", []uint64{high | 16, 2 | 0x80000, high | 4}, eperm},
+			{"socket", []uint64{2, 1, 4}, allow},
+			{"sendto", []uint64{3, 1, 1, 0, 1, 16}, allow},
+			{"sendto", []uint64{3, 1, 1, 0x20000000, 1, 16}, eperm},
+			{"sendto", []uint64{3, 1, 1, high | 0x20004000, 1, 16}, eperm},
+			{"sendmsg", []uint64{3, 1, 0x4000}, allow},
+			{"sendmsg", []uint64{3, 1, 0x20000000}, eperm},
+			{"sendmmsg", []uint64{3, 1, 2, 0x40}, allow},
+			{"sendmmsg", []uint64{3, 1, 2, 0x20000040}, eperm},
+			{"ioctl", []uint64{0, 0x5412}, allow},
+		} {
+			if got := f.call(t, tc.name, tc.args...); got != tc.want {
+				t.Errorf("%s: %s%#x: 0x%x, wanted 0x%x", arch, tc.name, tc.args, got, tc.want)
+			}
+		}
+	}
 }
 
 // Calls that a debugger, a nested sandbox or a program's own sandbox needs.
@@ -292,6 +336,9 @@ func TestProgramIsTheTable(t *testing.T) {
 
 func expected(rules []seccomp.Rule, args [6]uint64) uint32 {
 	for _, r := range rules {
+		if r.Matches(args) && r.HandOver {
+			return notify
+		}
 		if r.Matches(args) {
 			return seccomp.RetErrno | uint32(r.Answer)
 		}
@@ -302,7 +349,7 @@ func expected(rules []seccomp.Rule, args [6]uint64) uint32 {
 // draw makes arguments that are near what filters compare: small numbers,
 // numbers that differ from them in one bit, and garbage above.
 func draw(random *rand.Rand) (args [6]uint64) {
-	named := []uint64{0, 1, 2, 3, 5, 6, 8, 10, 16, 17, 40, 58, 262, 0x5412, 0x541c, 0x20000, 0x20008, 0x10000011, 0xffffffff}
+	named := []uint64{0, 1, 2, 3, 5, 6, 8, 10, 16, 17, 40, 58, 262, 0x5412, 0x541c, 0x20000, 0x20008, 0x10000011, 0x20000000, 4, 0xffffffff}
 	for i := range args {
 		v := named[random.IntN(len(named))]
 		switch random.IntN(4) {

@@ -1,18 +1,19 @@
 package wire
 
 // Greeting is the body of a Hello packet. The descriptors come with it as
-// SCM_RIGHTS in this order: the listeners, the pseudo-terminal's master, the
-// second filter's listener.
+// SCM_RIGHTS in this order: the listeners, the other sockets, the
+// pseudo-terminal's master, the second filter's listener.
 type Greeting struct {
 	Version   int
 	Listeners int
+	Sockets   int
 	TTY       bool
 	Filter    bool
 }
 
 // Descriptors is how many descriptors the Hello packet must carry.
 func (g Greeting) Descriptors() int {
-	n := g.Listeners
+	n := g.Listeners + g.Sockets
 	if g.TTY {
 		n++
 	}
@@ -22,7 +23,7 @@ func (g Greeting) Descriptors() int {
 	return n
 }
 
-// MaxListeners bounds Setup.Listen: all descriptors travel in one control
+// MaxListeners bounds Setup.Listen and Setup.Sockets together: all descriptors travel in one control
 // message, and the kernel takes 253 (SCM_MAX_FD, unix(7)).
 const MaxListeners = 128
 
@@ -32,6 +33,7 @@ func EncodeHello(g Greeting) []byte {
 	w.u8(byte(Hello))
 	w.u32(uint32(g.Version))
 	w.u32(uint32(g.Listeners))
+	w.u32(uint32(g.Sockets))
 	w.flag(g.TTY)
 	w.flag(g.Filter)
 	return w.b
@@ -43,14 +45,14 @@ func DecodeHello(b []byte) (Greeting, error) {
 	if Type(r.u8()) != Hello {
 		return Greeting{}, ErrMalformed
 	}
-	g := Greeting{Version: int(int32(r.u32())), Listeners: int(r.u32()), TTY: r.flag(), Filter: r.flag()}
+	g := Greeting{Version: int(int32(r.u32())), Listeners: int(r.u32()), Sockets: int(r.u32()), TTY: r.flag(), Filter: r.flag()}
 	if err := r.done(); err != nil {
 		return Greeting{}, err
 	}
 	if g.Version != Version {
 		return Greeting{}, ErrVersion
 	}
-	if g.Listeners > MaxListeners {
+	if g.Listeners > MaxListeners || g.Sockets > MaxListeners-g.Listeners {
 		return Greeting{}, ErrMalformed
 	}
 	return g, nil

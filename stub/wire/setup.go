@@ -22,6 +22,7 @@ func EncodeSetup(s *Setup) []byte {
 	w.str(s.Dir)
 	w.u32(uint32(s.Stderr))
 	w.strs(s.Listen)
+	w.sockets(s.Sockets)
 	w.u8(s.TTY)
 	w.u16(s.Rows)
 	w.u16(s.Cols)
@@ -62,6 +63,7 @@ func (r *reader) setup(s *Setup) {
 	s.Dir = r.str()
 	s.Stderr = int(int32(r.u32()))
 	s.Listen = r.strs()
+	s.Sockets = r.sockets()
 	s.TTY = r.u8()
 	s.Rows = r.u16()
 	s.Cols = r.u16()
@@ -73,6 +75,27 @@ func (r *reader) setup(s *Setup) {
 	if f := r.str(); f != "" {
 		s.Filter = []byte(f)
 	}
+}
+
+func (w *writer) sockets(list []Socket) {
+	w.u32(uint32(len(list)))
+	for _, s := range list {
+		w.u32(uint32(s.Domain))
+		w.u32(uint32(s.Type))
+		w.u32(uint32(s.Protocol))
+	}
+}
+
+func (r *reader) sockets() []Socket {
+	n := r.count(4 + 4 + 4)
+	if n == 0 {
+		return nil
+	}
+	list := make([]Socket, n)
+	for i := range list {
+		list[i] = Socket{Domain: int(int32(r.u32())), Type: int(int32(r.u32())), Protocol: int(int32(r.u32()))}
+	}
+	return list
 }
 
 func (w *writer) checks(list []Check) {

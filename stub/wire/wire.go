@@ -7,7 +7,7 @@
 // [ControlFD]. The stub answers on the pair; descriptors and credentials
 // travel in control messages:
 //
-//	stub -> supervisor  Hello   (SCM_CREDENTIALS: the pid; SCM_RIGHTS: listeners, then the pty)
+//	stub -> supervisor  Hello   (SCM_CREDENTIALS: the pid; SCM_RIGHTS: see [Greeting])
 //	supervisor -> stub  Go
 //	stub -> supervisor  Ready   (everything checked; exec is the next system call)
 //	        or          Failed  (nothing ran, or exec failed)
@@ -53,7 +53,7 @@ const (
 // The stub's steps, in order, as a Failure names them.
 const (
 	StepSetup      = "setup"      // the Setup can't be read, or isn't sealed
-	StepListen     = "listen"     // a listener can't be made
+	StepListen     = "listen"     // a listener or another socket can't be made
 	StepTerminal   = "terminal"   // the pseudo-terminal can't be made
 	StepFilter     = "filter"     // the second seccomp program can't be loaded
 	StepHello      = "hello"      // the supervisor can't be told, or didn't say Go
@@ -84,6 +84,10 @@ type Setup struct {
 	Stderr int
 	// Listen are TCP addresses to listen on and hand out, in order.
 	Listen []string
+	// Sockets are made and handed out as they are, in order, after the
+	// listeners: sockets of the sandbox's network namespace, which the
+	// supervisor may bind to a port that the stub may not.
+	Sockets []Socket
 	// TTY: open a pseudo-terminal inside, hand out its master, and make its
 	// slave the standard streams that the bits name. With TTYStdin it is the
 	// command's controlling terminal as well.
@@ -111,6 +115,11 @@ const (
 	TTYStdout
 	TTYStderr
 )
+
+// Socket is one socket(2) call.
+type Socket struct {
+	Domain, Type, Protocol int
+}
 
 // Rlimit is one setrlimit(2) call.
 type Rlimit struct {

@@ -21,6 +21,7 @@ func full() *wire.Setup {
 		Dir:     "/work dir/\xc3",
 		Stderr:  5,
 		Listen:  []string{"127.0.0.1:3128", "[::1]:3128"},
+		Sockets: []wire.Socket{{Domain: 16, Type: 3, Protocol: 4}, {Domain: 2, Type: 1}},
 		TTY:     7,
 		Rows:    24,
 		Cols:    math.MaxUint16,
@@ -69,7 +70,7 @@ func TestDecodeSetupRefuses(t *testing.T) {
 	other := full()
 	other.Version++
 	flag := wire.EncodeSetup(&wire.Setup{Version: wire.Version})
-	flag[8+8+4+4+4+4+1+2+2+4] = 2 // Landlock.Enabled
+	flag[8+8+4+4+4+4+4+1+2+2+4] = 2 // Landlock.Enabled
 	huge := wire.EncodeSetup(&wire.Setup{Version: wire.Version})
 	copy(huge[8+8:], "\xff\xff\xff\xff") // the argv's length
 	for name, tc := range map[string]struct {
@@ -91,17 +92,18 @@ func TestDecodeSetupRefuses(t *testing.T) {
 
 func TestHello(t *testing.T) {
 	t.Parallel()
-	want := wire.Greeting{Version: wire.Version, Listeners: 2, TTY: true, Filter: true}
+	want := wire.Greeting{Version: wire.Version, Listeners: 2, Sockets: 3, TTY: true, Filter: true}
 	got, err := wire.DecodeHello(wire.EncodeHello(want))
 	if err != nil || got != want {
 		t.Errorf("round trip: got %+v, %v", got, err)
 	}
-	if n := want.Descriptors(); n != 4 {
-		t.Errorf("Descriptors() = %d, wanted 4", n)
+	if n := want.Descriptors(); n != 7 {
+		t.Errorf("Descriptors() = %d, wanted 7", n)
 	}
 	for name, bad := range map[string]wire.Greeting{
 		"version":   {Version: wire.Version + 1},
 		"listeners": {Version: wire.Version, Listeners: wire.MaxListeners + 1},
+		"sockets":   {Version: wire.Version, Listeners: 1, Sockets: wire.MaxListeners},
 	} {
 		if _, err := wire.DecodeHello(wire.EncodeHello(bad)); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -29,7 +29,7 @@ func main() {
 
 func generate(dir string) error {
 	for _, arch := range seccomp.Arches() {
-		for _, mode := range seccomp.Modes() {
+		for _, mode := range seccomp.All() {
 			if err := write(dir, arch, mode); err != nil {
 				return fmt.Errorf("cannot generate %s, mode %s: %w", arch, mode, err)
 			}
@@ -136,6 +136,9 @@ func add(f *libseccomp.ScmpFilter, arch string, r seccomp.Rule) (known bool, err
 		return false, nil //nolint:nilerr // the library has no other word for "unknown"
 	}
 	action := libseccomp.ActErrno.SetReturnCode(int16(r.Answer))
+	if r.HandOver {
+		action = libseccomp.ActNotify
+	}
 	if len(r.Args) == 0 {
 		return true, f.AddRuleExact(call, action)
 	}
