@@ -70,43 +70,69 @@ func (p *program) explainHost(l *prepared, subject string) error {
 }
 
 func (p *program) explainPath(grant *guard.Grant, subject string) error {
-	path, err := resolve(subject, grant.Paths().Home)
+	cwd, err := os.Getwd()
+	if err != nil && !filepath.IsAbs(subject) {
+		return fmt.Errorf("cannot explain %q: %w", subject, err)
+	}
+	if rest, ok := strings.CutPrefix(subject, "~"); ok && (rest == "" || rest[0] == '/') {
+		subject = grant.Paths().Home + rest
+	}
+	e, err := grant.Explain(absolute(cwd, subject))
 	if err != nil {
 		return err
 	}
-	access, rule := grant.At(path)
-	text := fmt.Sprintf("%s: %s\nrule: %s\n", path, accessText(access), rule)
-	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSocket != 0 {
-		text += socketText(grant, path)
+	lines := []string{fmt.Sprintf("%s: %s", e.Canonical, looksText(e)), fmt.Sprintf("rule: %s", e.Rule)}
+	for _, l := range e.Links {
+		lines = append(lines, "through the link: "+l)
 	}
-	return p.printLines(text)
+	for _, a := range e.Aliases {
+		lines = append(lines, "also shown at: "+a)
+	}
+	if text := socketText(grant, e.Canonical); text != "" {
+		lines = append(lines, "socket: "+text)
+	}
+	return p.printLines(strings.Join(lines, "\n"))
 }
 
-// accessText is what a person finds at a path inside.
-func accessText(a guard.Access) string {
-	switch a {
-	case guard.Deny:
-		return "denied (permission denied, or not there)"
-	case guard.Empty:
-		return "empty (looks empty, and can't be written)"
-	case guard.ReadOnly:
-		return "may be read, not written"
-	case guard.ReadWrite:
+// looksText is what the command finds at a path.
+func looksText(e guard.Explanation) string {
+	if e.Watched {
+		return "nothing is there, and what the command makes there is taken away"
+	}
+	if e.Covered {
+		return "nothing is there, and nothing can be made there"
+	}
+	switch e.Looks {
+	case "read-write":
 		return "may be read and written"
+	case "read-only":
+		return "may be read, not written"
+	case "deny":
+		return "denied (permission denied, or not there)"
+	case "empty":
+		return "looks empty, and can't be written"
+	case "private":
+		return "the launch's own: nothing of the host shows"
 	}
-	return "not there (nothing of the host shows)"
+	return "not there: nothing of the host shows"
 }
 
+// socketText says whether a socket at a path can be connected to; "" where
+// none stands there.
 func socketText(grant *guard.Grant, path string) string {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&fs.ModeSocket == 0 {
+		return ""
+	}
 	for _, s := range grant.Sockets() {
 		if s.Path == path {
-			return fmt.Sprintf("socket: may be connected to\nrule: %s\n", s.Rule)
+			return fmt.Sprintf("may be connected to, %s", s.Rule)
 		}
 	}
 	if grant.UnixSockets() == policy.SocketsAll {
-		return "socket: may be connected to where it is visible (unix_sockets is all)\n"
+		return "may be connected to where it shows, since unix_sockets is all"
 	}
-	return "socket: can't be connected to (no entry of sockets names it)\n"
+	return "can't be connected to: no entry of sockets names it"
 }
 
 // printLines prints text that may hold what somebody else chose.
@@ -117,29 +143,4 @@ func (p *program) printLines(text string) error {
 		}
 	}
 	return nil
-}
-
-// resolve makes a path canonical as far as it exists.
-func resolve(path, home string) (string, error) {
-	if path == "~" || strings.HasPrefix(path, "~/") {
-		path = home + path[1:]
-	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	rest := ""
-	for at := abs; ; at = filepath.Dir(at) {
-		real, err := filepath.EvalSymlinks(at)
-		switch {
-		case err == nil:
-			return filepath.Join(real, rest), nil
-		case !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at):
-			return "", fmt.Errorf("cannot look at %q: %w", path, cause(err))
-		}
-		if _, err := os.Lstat(at); err == nil {
-			return "", fmt.Errorf("cannot look at %q: %q is a dangling link", path, at)
-		}
-		rest = filepath.Join(filepath.Base(at), rest)
-	}
 }
