@@ -33,7 +33,8 @@ type Machine struct {
 	Root, Sys guard.FileID
 	// Private are /tmp and /var/tmp, less those that are missing or links.
 	Private []string
-	// ProcMasks are the entries of /proc that exist and tell or do too much.
+	// ProcMasks are the entries of /proc that tell or do too much, where they
+	// exist and the caller could open them.
 	ProcMasks []ProcEntry
 	// ProcReadOnly are the entries of /proc, /proc/sys among them, that hold
 	// files the caller could write though they belong to no process.

@@ -104,7 +104,8 @@ func probeProc(m Machine) (Machine, error) {
 }
 
 // sortProc decides about one entry of /proc: masked, read-only, or as it is.
-// The files of root are writable to root's command without any capability.
+// The files of root are writable to root's command without any capability,
+// and closed to everybody else's where their mode says so.
 func sortProc(m Machine, name string) (Machine, error) {
 	masked := slices.ContainsFunc(procMasks, func(p procMask) bool {
 		return p.name == name && (!p.root || m.UID == 0)
@@ -118,10 +119,17 @@ func sortProc(m Machine, name string) (Machine, error) {
 	}
 	e := ProcEntry{Path: "/proc/" + name, Dir: info.IsDir(), ID: id}
 	switch {
+	case masked && isClosed(info, m.UID):
 	case masked:
 		m.ProcMasks = append(m.ProcMasks, e)
 	case e.Dir || info.Mode()&0o222 != 0:
 		m.ProcReadOnly = append(m.ProcReadOnly, e)
 	}
 	return m, nil
+}
+
+// isClosed: a mount less, where another user's file answers EACCES by itself.
+func isClosed(info fs.FileInfo, uid int) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) != uid && info.Mode().Perm()&0o077 == 0
 }

@@ -27,8 +27,12 @@ func TestProbe(t *testing.T) {
 	if !slices.Contains(paths(m.ProcReadOnly), "/proc/sys") || os.Getuid() != 0 && len(m.ProcReadOnly) != 1 {
 		t.Errorf("got %v, wanted /proc/sys, and more for root alone", m.ProcReadOnly)
 	}
-	for _, p := range []string{"/proc/keys", "/proc/timer_list", "/proc/kcore"} {
-		if _, err := os.Lstat(p); (err == nil) != slices.Contains(paths(m.ProcMasks), p) {
+	for _, p := range []string{"/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/kcore"} {
+		f, err := os.Open(p)
+		if err == nil {
+			f.Close()
+		}
+		if (err == nil) != slices.Contains(paths(m.ProcMasks), p) {
 			t.Errorf("%s: %v, and the masks are %v", p, err, m.ProcMasks)
 		}
 	}
