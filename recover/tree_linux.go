@@ -1,0 +1,132 @@
+package recover
+
+import (
+	"context"
+	"errors"
+	"slices"
+)
+
+// maxProcesses bounds a tree. Sandboxes with more are told apart from a fork
+// bomb by nobody, so there is no answer about them.
+const maxProcesses = 5000
+
+// maxWalks is how often the tree is walked before giving up on two walks that
+// agree: a build that starts a thousand compilers settles within a few.
+const maxWalks = 50
+
+// tree is every process below a root, held.
+type tree struct {
+	all map[int]*process
+}
+
+func newTree() *tree { return &tree{all: map[int]*process{}} }
+
+func (t *tree) close() {
+	for _, p := range t.all {
+		p.close()
+	}
+}
+
+// settle walks from root until two walks find the same processes, looking at
+// each new one with look. Processes that ended are let go of.
+func (t *tree) settle(ctx context.Context, root *process, look func(*process) error) error {
+	var last []int
+	for range maxWalks {
+		if err := ctx.Err(); err != nil {
+			return unclear("the processes don't settle: %v", err)
+		}
+		now, err := t.walk(root, look)
+		if err != nil {
+			return err
+		}
+		if last != nil && slices.Equal(last, now) {
+			return nil
+		}
+		last = now
+	}
+	return unclear("the processes below %d don't settle", root.pid)
+}
+
+// walk visits the tree once and returns the pids in it, sorted.
+func (t *tree) walk(root *process, look func(*process) error) ([]int, error) {
+	seen := map[int]bool{}
+	queue := []*process{root}
+	for len(queue) > 0 {
+		p := queue[0]
+		queue = queue[1:]
+		kids, err := p.children()
+		if errors.Is(err, errGone) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, pid := range kids {
+			if len(seen) >= maxProcesses {
+				return nil, unclear("more than %d processes", maxProcesses)
+			}
+			child, err := t.visit(pid, look)
+			if err != nil {
+				return nil, err
+			}
+			if child != nil && !seen[pid] {
+				seen[pid] = true
+				queue = append(queue, child)
+			}
+		}
+	}
+	t.forget(seen)
+	pids := make([]int, 0, len(seen))
+	for pid := range seen {
+		pids = append(pids, pid)
+	}
+	slices.Sort(pids)
+	return pids, nil
+}
+
+// visit holds and looks at a process that is new; nil means that it has gone
+// or is a zombie, which runs nothing.
+func (t *tree) visit(pid int, look func(*process) error) (*process, error) {
+	if p := t.all[pid]; p != nil {
+		if p.alive() == nil {
+			return p, nil
+		}
+		p.close()
+		delete(t.all, pid)
+	}
+	p, err := hold(pid)
+	if errors.Is(err, errGone) {
+		return nil, nil //nolint:nilnil // documented: it has gone
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.state == 'Z' || p.state == 'X' {
+		p.close()
+		return nil, nil //nolint:nilnil // documented: it runs nothing
+	}
+	err = look(p)
+	if err == nil {
+		err = p.alive()
+	}
+	if errors.Is(err, errGone) || err != nil && p.alive() != nil {
+		p.close()
+		return nil, nil //nolint:nilnil // what was seen of it may be nonsense
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	t.all[pid] = p
+	return p, nil
+}
+
+// forget lets go of those that the walk didn't find again.
+func (t *tree) forget(seen map[int]bool) {
+	for pid, p := range t.all {
+		if !seen[pid] {
+			p.close()
+			delete(t.all, pid)
+		}
+	}
+}
