@@ -106,7 +106,11 @@ func (g *gate) checkWorkspace() error {
 // checkSockets refuses entries of the sockets list that aren't sockets.
 func (g *gate) checkSockets() error {
 	for _, b := range g.sockets {
-		if b.obj.missing() || b.obj.socket || g.isEscape(b) {
+		if b.obj.missing() {
+			g.note(fmt.Sprintf("%s: no socket stands at %s", b, b.given))
+			continue
+		}
+		if b.obj.socket || g.isEscape(b) {
 			continue
 		}
 		return refuse("not_a_socket", b.given, b, fmt.Sprintf("cannot grant the socket %q: it isn't one", b.given),

@@ -25,6 +25,9 @@ func (g *gate) finish() (*Grant, error) {
 	if err := g.checkCoverable(d); err != nil {
 		return nil, err
 	}
+	if err := g.checkReachable(d); err != nil {
+		return nil, err
+	}
 	pins, err := g.lattice.pins(d.entries, d.watches, g.idOf)
 	if err != nil {
 		return nil, err

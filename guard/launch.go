@@ -121,8 +121,13 @@ func (g *gate) bounds() []*bound {
 	return slices.Concat(g.excepts, g.protects, g.writes, g.allows, g.shares, g.readOnly, g.denies, g.sockets, g.defaults, g.guarded, g.kernelViews)
 }
 
+// base is what shows before any rule. In a container that is nothing of the
+// host's.
 func (g *gate) base() policy.ReadBase {
-	if g.policy.Read.Base == "" {
+	switch {
+	case g.tier() == policy.TierContainer:
+		return policy.BaseNone
+	case g.policy.Read.Base == "":
 		return policy.BaseHost
 	}
 	return g.policy.Read.Base

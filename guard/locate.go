@@ -160,7 +160,7 @@ func contains(list []string, s string) bool {
 
 // sourceOf says where a policy's rule stands: "policy.json:4:12 read.deny[0]".
 func sourceOf(r policy.PathRule) string {
-	if r.At.File == "" {
+	if r.At.File == "" || r.At.Line == 0 {
 		return r.Source
 	}
 	return fmt.Sprintf("%s:%d:%d %s", r.At.File, r.At.Line, r.At.Column, r.Source)
