@@ -142,8 +142,8 @@ func (h *Host) cgroupV1() Result {
 	return ok("cgroup v1 (memory, cpu, pids)")
 }
 
-// checkLaunch is the real thing.
-func checkLaunch(name, document string) Check {
+// Launch is the real thing: true under a policy document, by the code of wrap.
+func Launch(name, document string) Check {
 	return Check{Name: name, Run: func(ctx context.Context, h *Host) Result {
 		if h.Probe == nil {
 			return unknown("launch_unknown", "nothing was started")
@@ -175,8 +175,8 @@ func Checks() []Check {
 		{"state directory", checkState},
 		{"policy files", checkPolicies},
 		{"PATH", checkShadows},
-		checkLaunch("launch: empty policy", `{"version": 1}`),
-		checkLaunch("launch: grants", launchPolicy),
+		Launch("launch: empty policy", `{"version": 1}`),
+		Launch("launch: grants", launchPolicy),
 	}
 }
 

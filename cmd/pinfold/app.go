@@ -85,7 +85,7 @@ func (p *program) commands() []*cli.Command {
 		p.wrapCommand(), p.planCommand(), p.explainCommand(),
 		p.checkCommand(), p.schemaCommand(), p.initCommand(),
 		p.trustCommand(), p.presetCommand(), p.connectCommand(),
-		p.versionCommand(),
+		p.doctorCommand(), p.adoptCommand(), p.versionCommand(),
 	}
 	for _, c := range cs {
 		c.Flags = append(c.Flags, p.commonFlags()...)
@@ -158,7 +158,7 @@ func (p *program) setCodes(command string) {
 	switch command {
 	case "wrap":
 		p.failCode, p.usageCode = exitRefused, exitRefused
-	case "plan", "explain":
+	case "plan", "explain", "adopt":
 		p.failCode = exitRefused
 	}
 }

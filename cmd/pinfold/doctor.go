@@ -1,0 +1,106 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"pinfold/doctor"
+)
+
+// doctorFlags are the flags of doctor.
+type doctorFlags struct {
+	json, fix bool
+	policy    string
+}
+
+func (p *program) doctorCommand() *cli.Command {
+	f := &doctorFlags{}
+	return &cli.Command{
+		Name:  "doctor",
+		Usage: "say whether this machine can hold a process, and what to type if not",
+		Flags: []cli.Flag{
+			yes("json", "print the rows as one JSON object", &f.json),
+			yes("fix", "print only the commands that help", &f.fix),
+			one("policy", "also ask whether a launch under the policy in `FILE` works", &f.policy),
+		},
+		Action: func(c *cli.Context) error { return p.doctor(c, f) },
+	}
+}
+
+// doctor exits 0 when the process tier works and 1 when it doesn't, or when
+// that couldn't be told.
+func (p *program) doctor(c *cli.Context, f *doctorFlags) error {
+	if c.Args().Present() || f.json && f.fix {
+		return &usageError{why: "cannot run doctor: it takes no arguments, and --json or --fix", fix: "see 'pinfold doctor --help'"}
+	}
+	checks := doctor.Checks()
+	if f.policy != "" {
+		document, err := os.ReadFile(f.policy)
+		if err != nil {
+			return err
+		}
+		checks = append(checks, doctor.Launch("launch: "+filepath.Base(f.policy), string(document)))
+	}
+	rows := doctor.Run(c.Context, p.host(), checks)
+	if err := p.printRows(rows, f); err != nil {
+		return err
+	}
+	switch doctor.Verdict(rows) {
+	case doctor.Fail, doctor.Unknown:
+		return exitCode(exitFailed)
+	}
+	return nil
+}
+
+func (p *program) printRows(rows []doctor.Result, f *doctorFlags) error {
+	switch {
+	case f.json:
+		return doctor.JSON(p.Out, rows)
+	case f.fix:
+		return doctor.Fixes(p.Out, rows)
+	}
+	colour := term.IsTerminal(int(p.Out.Fd())) && os.Getenv("NO_COLOR") == ""
+	return doctor.Text(p.Out, rows, colour)
+}
+
+// host is this machine. A state directory that can't be named is a row's
+// business, not a reason to say nothing.
+func (p *program) host() *doctor.Host {
+	state, err := p.statePath()
+	if err != nil {
+		state = ""
+	}
+	return &doctor.Host{
+		Root: os.DirFS("/"), Arch: runtime.GOARCH, UID: os.Geteuid(),
+		Probe: p.prober(p.state), State: state, Path: filepath.SplitList(os.Getenv("PATH")),
+		Policies: p.policiesFound(state),
+	}
+}
+
+// policiesFound are the files that discovery would look at from here.
+func (p *program) policiesFound(state string) []doctor.PolicyFound {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil
+	}
+	var found []doctor.PolicyFound
+	for used := false; ; dir = filepath.Dir(dir) {
+		for _, name := range discoverable {
+			file := filepath.Join(dir, name)
+			if _, err := os.Lstat(file); err != nil {
+				continue
+			}
+			pol, err := p.trusted(file, state)
+			trusted := pol != nil && err == nil
+			found = append(found, doctor.PolicyFound{Path: file, Trusted: trusted, Used: trusted && !used})
+			used = used || trusted
+		}
+		if dir == filepath.Dir(dir) {
+			return found
+		}
+	}
+}
