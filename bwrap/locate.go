@@ -24,6 +24,15 @@ const toolName = "bwrap"
 // relative, or that a user other than root and the caller can write is passed
 // over: whoever can replace bubblewrap is outside the boundary from then on.
 func Locate(ctx context.Context, path string, forbidden func(path string) bool) (plan.Tool, error) {
+	found, err := search(path, forbidden)
+	if err != nil {
+		return plan.Tool{}, err
+	}
+	return identify(ctx, found)
+}
+
+// search finds bubblewrap, and runs nothing.
+func search(path string, forbidden func(path string) bool) (string, error) {
 	var passed []string
 	for _, dir := range filepath.SplitList(path) {
 		found, err := trusted(filepath.Join(dir, toolName), forbidden)
@@ -34,9 +43,9 @@ func Locate(ctx context.Context, path string, forbidden func(path string) bool) 
 			passed = append(passed, err.Error())
 			continue
 		}
-		return identify(ctx, found)
+		return found, nil
 	}
-	return plan.Tool{}, missingTool(passed)
+	return "", missingTool(passed)
 }
 
 // trusted follows a path to a program, and checks everything on the way.

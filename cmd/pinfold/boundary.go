@@ -20,23 +20,20 @@ type guarded struct {
 // guard asks the guard and translates its answer. Nothing has been started,
 // and nothing made, when it returns.
 func (l *prepared) guard(ctx context.Context) (*guarded, error) {
+	ahead := bwrap.LookAhead(ctx, os.Getenv("PATH"), l.request.State)
 	grant, err := guard.GuardLaunch(ctx, l.policy, l.request, l.protected)
 	if err != nil {
 		return nil, err
 	}
-	launch, err := l.translate(ctx, grant)
+	launch, err := l.translate(ahead, grant)
 	if err != nil {
 		return nil, errors.Join(err, grant.Close())
 	}
 	return &guarded{grant: grant, launch: launch}, nil
 }
 
-func (l *prepared) translate(ctx context.Context, grant *guard.Grant) (*bwrap.Launch, error) {
-	tool, err := bwrap.Locate(ctx, os.Getenv("PATH"), grant.Writable)
-	if err != nil {
-		return nil, err
-	}
-	machine, err := bwrap.Probe(ctx, tool)
+func (l *prepared) translate(ahead *bwrap.Ahead, grant *guard.Grant) (*bwrap.Launch, error) {
+	machine, err := ahead.Machine(grant.Writable)
 	if err != nil {
 		return nil, err
 	}

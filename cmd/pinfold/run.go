@@ -53,6 +53,7 @@ func (r *oneRun) run(ctx context.Context) error {
 		defer cancel()
 	}
 	process, err := bwrap.Start(ctx, r.launch, r.startOptions())
+	r.options.started()
 	if err != nil {
 		return r.notStarted(err)
 	}

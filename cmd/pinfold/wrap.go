@@ -71,16 +71,18 @@ func (p *program) wrap(c *cli.Context, f *wrapFlags) error {
 	if err != nil {
 		return err
 	}
-	r, err := f.runOptions()
+	o, err := f.runOptions()
 	if err != nil {
 		return err
 	}
 	// A reader of our standard error that has gone away must not end the
 	// supervisor, and the command with it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	o.started = collectLate()
+	defer o.started()
 	l, err := p.prepare(&f.launchFlags, argv)
 	if err == nil {
-		err = p.launch(c.Context, l, r)
+		err = p.launch(c.Context, l, o)
 	}
 	if cleanup := l.removeFresh(); cleanup != nil {
 		p.notice("cannot remove what was made for this launch: %v", cleanup)
@@ -93,6 +95,8 @@ type runOptions struct {
 	timeout, grace time.Duration
 	events         string
 	level          event.Level
+	// started is called once the command runs, or can't; again is no harm.
+	started func()
 }
 
 func (f *wrapFlags) runOptions() (runOptions, error) {
