@@ -1,6 +1,7 @@
 package bwrap
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -147,12 +148,24 @@ func (r *relay) carryOutput() {
 	for {
 		n, err := r.master.Read(buf)
 		if n > 0 && !gone {
-			gone = writeAll(r.t.out, buf[:n]) != nil
+			gone = writeAll(r.t.out, r.asSeen(buf[:n])) != nil
 		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+// asSeen takes out again what the inner terminal put into line ends if the
+// outer one, in the background and not raw, will do it too.
+func (r *relay) asSeen(b []byte) []byte {
+	r.mu.Lock()
+	raw := r.saved != nil
+	r.mu.Unlock()
+	if raw || !r.hasInput() {
+		return b
+	}
+	return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
 }
 
 // writeAll writes to a descriptor that may be non-blocking, as some callers'
@@ -173,31 +186,57 @@ func writeAll(fd int, b []byte) error {
 	return nil
 }
 
+// A shell puts its job in front a moment after the line that says so was
+// typed, and tells a job that was running nothing: what is typed next may come
+// first. So after a key in the background it is looked again, a few times.
+const (
+	lookAgain  = 50 // milliseconds
+	looksAgain = 10
+)
+
 // carryInput carries what is typed while this process is in the foreground.
 func (r *relay) carryInput() {
 	buf := make([]byte, chunk)
-	events := make([]unix.EpollEvent, 2)
+	looks, timeout := 0, -1
 	for {
-		n, err := unix.EpollWait(r.poll, events, -1)
-		if err != nil && !errors.Is(err, unix.EINTR) {
+		typed, err := r.await(timeout)
+		if err != nil || r.isFinished() {
 			return
 		}
-		hangup := false
-		for _, e := range events[:max(n, 0)] {
-			if e.Fd == int32(r.wake) {
-				var count [8]byte
-				_, _ = unix.Read(r.wake, count[:])
-				continue
+		if r.enter() {
+			looks, timeout = 0, -1
+			if r.carryTyped(buf) != nil {
+				return
 			}
-			hangup = hangup || e.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0
+			continue
 		}
-		if r.isFinished() || hangup {
-			return
-		}
-		if r.enter() && r.carryTyped(buf) != nil {
-			return
+		if typed {
+			looks, timeout = looksAgain, lookAgain
+		} else if looks--; looks <= 0 {
+			timeout = -1
 		}
 	}
+}
+
+// await waits until something was typed or it is time to look again.
+func (r *relay) await(timeout int) (typed bool, err error) {
+	events := make([]unix.EpollEvent, 2)
+	n, err := unix.EpollWait(r.poll, events, timeout)
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		return false, err
+	}
+	for _, e := range events[:max(n, 0)] {
+		if e.Fd == int32(r.wake) {
+			var count [8]byte
+			_, _ = unix.Read(r.wake, count[:])
+			continue
+		}
+		typed = true
+		if e.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+			return true, unix.EIO
+		}
+	}
+	return typed, nil
 }
 
 func (r *relay) isFinished() bool {

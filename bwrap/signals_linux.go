@@ -226,24 +226,31 @@ func stopSelf(group bool) {
 	defer runtime.UnlockOSThread()
 	// signal.Reset leaves Go's handler in place for this one.
 	var old sigaction
-	if rtSigaction(unix.SIGTSTP, &sigaction{}, &old) != nil {
+	if rtSigaction(unix.SIGTSTP, &sigaction{handler: sigIgnore}, &old) != nil {
 		return
 	}
 	if group {
-		_ = unix.Kill(0, unix.SIGTSTP)
+		_ = unix.Kill(0, unix.SIGTSTP) // the others: one stop is enough here
 	}
+	_ = rtSigaction(unix.SIGTSTP, &sigaction{handler: sigDefault}, nil)
 	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGTSTP)
 	_ = rtSigaction(unix.SIGTSTP, &old, nil)
 }
 
 // sigaction is the kernel's struct, rt_sigaction(2), the same on amd64 and
-// arm64. Zero is the default action.
+// arm64.
 type sigaction struct {
 	handler  uintptr
 	flags    uint64
 	restorer uintptr
 	mask     uint64
 }
+
+// The dispositions without a handler, signal(7).
+const (
+	sigDefault = 0
+	sigIgnore  = 1
+)
 
 func rtSigaction(sig unix.Signal, action, old *sigaction) error {
 	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),

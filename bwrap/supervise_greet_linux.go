@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"pinfold/stub/wire"
 )
 
@@ -163,6 +165,7 @@ func (s *launcher) awaitCommand(ctx context.Context) error {
 }
 
 // takeCommand takes the pidfd of the stub's child, and proves that it is that.
+// A command that has ended by now can't be looked at, nor be signalled.
 func (s *launcher) takeCommand(fd int) error {
 	pid, err := pidOf(fd)
 	if err == nil {
@@ -171,7 +174,7 @@ func (s *launcher) takeCommand(fd int) error {
 			err = fmt.Errorf("process %d is no child of the stub", pid)
 		}
 	}
-	if err != nil {
+	if err != nil && !errors.Is(unix.PidfdSendSignal(fd, 0, nil, 0), unix.ESRCH) {
 		closeFD(&fd)
 		return s.stubError("the command isn't there", err)
 	}

@@ -44,7 +44,7 @@ func TestHelperProcess(t *testing.T) {
 	}
 	in := command(script)
 	if script == "bash" {
-		in.Argv = []string{"bash", "--norc", "--noprofile", "-i"}
+		in.Argv = []string{"bash", "--norc", "--noprofile", "--noediting", "-i"}
 	}
 	if ghost := os.Getenv(helperGhost); ghost != "" {
 		in.Entries = []guard.Entry{entry(t, filepath.Dir(ghost), guard.ReadWrite), entry(t, ghost, guard.Deny)}

@@ -20,24 +20,64 @@ func runJob(path string, argv, env []string) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return err
 	}
-	pidfd := -1
-	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{
-		Env:   env,
-		Files: []uintptr{0, 1, 2},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, PidFD: &pidfd},
-	})
+	pid, pidfd, err := startJob(path, argv, env)
 	if err != nil {
 		return err
 	}
-	// A command that is quick to read has been stopped by SIGTTIN before this
-	// call; watch then continues it.
-	_ = setForeground(pid)
 	if err := sendPacket(wire.EncodeSignal(wire.Started), []int{pidfd}); err != nil {
 		unix.Exit(exitFailed) // nobody watches over it: the sandbox ends
 	}
 	unix.Close(pidfd)
 	watch(pid)
 	return nil
+}
+
+// startJob starts the command in a process group of its own, and puts that in
+// the foreground before the command's first instruction: it may read at once,
+// and be typed at. A child can't do it itself, since from the background that
+// takes SIGTTOU blocked or ignored, which the command would inherit. So it is
+// caught at the exec, as a debugger would.
+func startJob(path string, argv, env []string) (pid, pidfd int, err error) {
+	pid, pidfd, err = forkJob(path, argv, env, true)
+	if err == nil {
+		awaitTrap(pid)
+		defer unix.PtraceDetach(pid)
+	} else if err == unix.EPERM { // perhaps tracing is forbidden altogether
+		pid, pidfd, err = forkJob(path, argv, env, false)
+	}
+	if err != nil {
+		return 0, -1, err
+	}
+	if err := unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, pid); err != nil {
+		unix.Exit(exitFailed) // the terminal has gone, and the sandbox goes
+	}
+	return pid, pidfd, nil
+}
+
+func forkJob(path string, argv, env []string, trace bool) (pid, pidfd int, err error) {
+	pidfd = -1
+	pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{
+		Env:   env,
+		Files: []uintptr{0, 1, 2},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Ptrace: trace, PidFD: &pidfd},
+	})
+	return pid, pidfd, err
+}
+
+// awaitTrap waits for the stop at the exec, ptrace(2). A command that was
+// killed at that very moment never ran.
+func awaitTrap(pid int) {
+	var ws unix.WaitStatus
+	for {
+		_, err := unix.Wait4(pid, &ws, unix.WUNTRACED, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || !ws.Stopped() {
+			unix.Exit(exitFailed)
+		}
+		return
+	}
 }
 
 // watch tells the supervisor each time the command is stopped, and ends with
@@ -54,23 +94,8 @@ func watch(pid int) {
 			unix.Exit(ws.ExitStatus())
 		case ws.Signaled():
 			unix.Exit(128 + int(ws.Signal()))
-		case ws.Stopped() && isEarly(pid, ws.StopSignal()):
-			_ = unix.Kill(-pid, unix.SIGCONT)
 		case ws.Stopped():
 			_ = sendPacket(wire.EncodeSignal(wire.Stopped), nil)
 		}
 	}
 }
-
-// isEarly reports whether the command was stopped for using the terminal from
-// the background though it is in the foreground: it was faster than
-// setForeground.
-func isEarly(pid int, sig syscall.Signal) bool {
-	if sig != unix.SIGTTIN && sig != unix.SIGTTOU {
-		return false
-	}
-	front, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
-	return err == nil && front == pid
-}
-
-func setForeground(pgrp int) error { return unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, pgrp) }
