@@ -17,11 +17,8 @@ func (g *gate) environment(dir string) (env, withheld []string, err error) {
 	offered := splitEnv(g.request.Env)
 	for name, value := range offered {
 		listed := slices.Contains(p.Secrets, name)
-		switch {
-		case g.dropped(name):
-		case policy.CredentialLike(name) && !listed:
-			withheld = append(withheld, name)
-		case g.tier() == policy.TierProcess || listed:
+		inherited := g.tier() == policy.TierProcess && !policy.CredentialLike(name)
+		if (listed || inherited) && !g.dropped(name) {
 			vars[name] = value
 		}
 	}
@@ -32,8 +29,11 @@ func (g *gate) environment(dir string) (env, withheld []string, err error) {
 		return nil, nil, err
 	}
 	g.ownEnv(vars, dir)
-	withheld = slices.DeleteFunc(withheld, func(name string) bool { _, set := vars[name]; return set })
-	slices.Sort(withheld)
+	for _, name := range slices.Sorted(maps.Keys(offered)) {
+		if _, set := vars[name]; !set && policy.CredentialLike(name) && !g.dropped(name) {
+			withheld = append(withheld, name)
+		}
+	}
 	return joinEnv(vars), withheld, nil
 }
 

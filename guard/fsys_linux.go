@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -136,7 +137,9 @@ type place struct {
 	fd   int
 	st   unix.Stat_t
 	acl  bool
-	kept bool // by the file system; the resolver doesn't close it
+	// folds: names in it differ by more than their case.
+	folds tristate
+	kept  bool // by the file system; the resolver doesn't close it
 }
 
 // resolver is one walk. The stack holds everything on the canonical path so
@@ -253,6 +256,14 @@ func (r *resolver) arrive(name string, p *place) (done bool, err error) {
 		_ = unix.Close(p.fd)
 		return false, fmt.Errorf("%q: %w", p.path, err)
 	}
+	dir := r.top()
+	if dir.learnFolding(name, &p.st); dir.folds == yes {
+		if name, err = spelled(dir, name, &p.st); err != nil {
+			_ = unix.Close(p.fd)
+			return false, err
+		}
+		p.path = join(dir.path, name)
+	}
 	r.note(name, &p.st)
 	switch p.st.Mode & unix.S_IFMT {
 	case unix.S_IFLNK:
@@ -304,10 +315,10 @@ func (r *resolver) stop(name string, end ending) error {
 	r.out.exists = r.top().path
 	r.out.path = join(r.out.exists, name)
 	for i := len(r.todo) - 1; i >= 0; i-- {
-		if r.todo[i] == ".." {
-			return fmt.Errorf("%q: the path goes up again from a name that doesn't exist", r.out.path)
-		}
 		r.out.path = join(r.out.path, r.todo[i])
+	}
+	if name == ".." || slices.Contains(r.todo, "..") {
+		return fmt.Errorf("%q: the path goes up again from where no directory is", r.out.path)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -173,10 +174,10 @@ func (r *resolver) stop(name string, end ending) error {
 	r.out.exists = r.canonical()
 	r.out.path = join(r.out.exists, name)
 	for i := len(r.todo) - 1; i >= 0; i-- {
-		if r.todo[i] == ".." {
-			return fmt.Errorf("%q: the path goes up again from a name that doesn't exist", r.out.path)
-		}
 		r.out.path = join(r.out.path, r.todo[i])
+	}
+	if name == ".." || slices.Contains(r.todo, "..") {
+		return fmt.Errorf("%q: the path goes up again from where no directory is", r.out.path)
 	}
 	return nil
 }
