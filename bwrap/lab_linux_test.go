@@ -25,7 +25,7 @@ import (
 
 // realMachine is this machine, with the bubblewrap that is on the PATH. A
 // missing one skips the test, unless PINFOLD_INTEGRATION=1.
-func realMachine(t *testing.T) bwrap.Machine {
+func realMachine(t testing.TB) bwrap.Machine {
 	t.Helper()
 	tool, err := bwrap.Locate(t.Context(), os.Getenv("PATH"), nil)
 	if err != nil && os.Getenv("PINFOLD_INTEGRATION") != "1" {
@@ -95,7 +95,7 @@ type result struct {
 }
 
 // realLaunch translates for this machine, with the programs of this build.
-func realLaunch(t *testing.T, in bwrap.Input) *bwrap.Launch {
+func realLaunch(t testing.TB, in bwrap.Input) *bwrap.Launch {
 	t.Helper()
 	m := realMachine(t)
 	program, err := stub.Binary(m.Arch)
@@ -186,7 +186,7 @@ func start(t *testing.T, l *bwrap.Launch, files []*os.File, command []string) re
 }
 
 // fileOf is a descriptor that reads as content.
-func fileOf(t *testing.T, content []byte) *os.File {
+func fileOf(t testing.TB, content []byte) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate("pinfold-test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	must(t, err)

@@ -232,7 +232,7 @@ func describe(l *bwrap.Launch) string {
 	return s.String()
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
