@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
-	"path/filepath"
 
 	"pinfold/bwrap"
 	"pinfold/guard"
@@ -38,35 +36,4 @@ func (l *prepared) translate(ahead *bwrap.Ahead, grant *guard.Grant) (*bwrap.Lau
 		return nil, err
 	}
 	return bwrap.Translate(grant, machine, bwrap.Options{Umask: umask(), Fresh: l.fresh})
-}
-
-// removeFresh takes away what was made for this launch alone. The command may
-// have left directories without any permission in it.
-func (l *prepared) removeFresh() error {
-	var errs []error
-	for _, f := range l.fresh {
-		if err := os.RemoveAll(f.Path); err == nil {
-			continue
-		}
-		openAll(f.Path)
-		errs = append(errs, os.RemoveAll(f.Path))
-	}
-	return errors.Join(errs...)
-}
-
-// openAll gives the owner back the directories beneath dir. It follows no
-// link: WalkDir doesn't, and the root is held.
-func openAll(dir string) {
-	root, err := os.OpenRoot(filepath.Dir(dir))
-	if err != nil {
-		return
-	}
-	defer root.Close()
-	name := filepath.Base(dir)
-	_ = fs.WalkDir(root.FS(), name, func(path string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() && err == nil {
-			_ = root.Chmod(path, 0o700) //nolint:gosec // a directory
-		}
-		return nil
-	})
 }

@@ -35,7 +35,11 @@ func (r *oneRun) openEvents(g *guard.Grant) error {
 	}
 	r.events = event.NewWriter(f, event.Options{Run: r.name, Level: r.options.level})
 	r.closers = append(r.closers, func() error {
-		return errors.Join(r.events.CloseTimeout(eventsGrace), f.Close())
+		err := r.events.CloseTimeout(eventsGrace)
+		if f.Fd() > 2 { // our own streams have more to say
+			err = errors.Join(err, f.Close())
+		}
+		return err
 	})
 	return nil
 }

@@ -56,6 +56,7 @@ type prepared struct {
 	protected []string
 	// fresh are directories that were made for this launch alone.
 	fresh []bwrap.Fresh
+	locks []*os.File
 }
 
 // prepare turns the flags into what the guard takes. Whatever it made is in
@@ -99,12 +100,29 @@ func (l *prepared) choosePolicy(p *program, f *launchFlags, state string) error 
 		return err
 	}
 	pol.Require = append(pol.Require, f.require...)
-	if f.tier != "" {
-		pol.Tier = policy.Tier(f.tier)
+	if err := chooseTier(pol, f.tier); err != nil {
+		return err
 	}
 	l.policy, l.request.PolicyFile = pol, file
 	pol.Limits, err = p.settings.Apply(pol.Limits)
 	return err
+}
+
+// chooseTier applies --tier where the policy leaves it open. The policy is the
+// grant: a flag doesn't choose another boundary than it names.
+func chooseTier(pol *policy.Policy, tier string) error {
+	if tier == "" || pol.Tier == policy.Tier(tier) {
+		return nil
+	}
+	if pol.Tier != "" {
+		return &policy.Refusal{
+			Reason: policy.Denied, Code: "tier_conflict", Subject: "--tier", Rule: "tier",
+			Why: fmt.Sprintf("cannot use --tier %s: the policy says %q", tier, pol.Tier),
+			Fix: "leave the flag out, or change the policy",
+		}
+	}
+	pol.Tier = policy.Tier(tier)
+	return nil
 }
 
 func (f *launchFlags) checkTier() error {
@@ -161,12 +179,11 @@ func (l *prepared) chooseRunDir(state string) error {
 	if l.request.RunDir != "" {
 		return nil
 	}
-	dir, err := makeFresh(state, "run")
+	dir, err := l.makeFresh(state, freshRun)
 	if err != nil {
 		return err
 	}
 	l.request.RunDir, l.request.RunMade = dir, true
-	l.fresh = append(l.fresh, bwrap.Fresh{Name: "{run}", Path: dir})
 	return nil
 }
 
@@ -175,14 +192,13 @@ func (l *prepared) chooseWorkspace(given, cwd, state string) error {
 	case "":
 		l.request.Workspace = cwd
 	case "tmp":
-		dir, err := makeFresh(state, "workspace")
+		dir, err := l.makeFresh(state, freshWorkspace)
 		if err != nil {
 			return err
 		}
 		// Nothing else tells the command where its workspace is, so it starts
 		// there.
 		l.request.Workspace, l.request.WorkspaceMade, l.request.CallerDir = dir, true, dir
-		l.fresh = append(l.fresh, bwrap.Fresh{Name: "{workspace}", Path: dir})
 	default:
 		l.request.Workspace = absolute(cwd, given)
 	}

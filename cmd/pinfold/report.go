@@ -16,11 +16,15 @@ import (
 func (p *program) finish(err error) int {
 	var code exitCode
 	var usage *usageError
+	var stopped *interruption
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &code):
 		return int(code)
+	case errors.As(err, &stopped):
+		fmt.Fprintf(p.Err, "pinfold: %s\n", oneLine(stopped.Error()))
+		return stopped.ExitCode()
 	case errors.As(err, &usage):
 		p.printUsage(usage)
 		return p.usageCode

@@ -115,20 +115,6 @@ func checkOwned(dir string) error {
 	return nil
 }
 
-// makeFresh makes a directory for one launch beneath the state directory.
-func makeFresh(state, kind string) (string, error) {
-	parent := filepath.Join(state, kind)
-	err := os.MkdirAll(parent, 0o700)
-	var dir string
-	if err == nil {
-		dir, err = os.MkdirTemp(parent, "")
-	}
-	if err != nil {
-		return "", stateRefusal(state, "cannot make a directory in", err)
-	}
-	return dir, nil
-}
-
 // homeDir is the home that a policy's "~" means: the flag, $HOME, or what the
 // account database says.
 func homeDir(given string) (string, error) {

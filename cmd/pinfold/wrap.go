@@ -119,7 +119,7 @@ func (f *wrapFlags) runOptions() (runOptions, error) {
 
 // launch asks the guard, starts the command and waits for it.
 func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
-	g, err := l.guard(ctx)
+	g, err := l.guardUnlessInterrupted(ctx)
 	if err != nil {
 		return err
 	}

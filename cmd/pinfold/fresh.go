@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"pinfold/bwrap"
+)
+
+// The kinds of directories that are made for one launch, and their place in
+// the state directory.
+const (
+	freshRun       = "run"
+	freshWorkspace = "workspace"
+)
+
+// freshAge is how old a directory must be before it can be a dead launch's: a
+// new one isn't locked yet for a moment.
+const freshAge = time.Minute
+
+// makeFresh makes a directory for this launch alone. It stays locked until
+// this process ends, however it does.
+func (l *prepared) makeFresh(state, kind string) (string, error) {
+	parent := filepath.Join(state, kind)
+	err := os.MkdirAll(parent, 0o700)
+	var dir string
+	if err == nil {
+		dir, err = os.MkdirTemp(parent, "")
+	}
+	var lock *os.File
+	if err == nil {
+		lock, err = lockDir(dir)
+	}
+	if err != nil {
+		return "", stateRefusal(state, "cannot make a directory in", err)
+	}
+	l.locks = append(l.locks, lock)
+	l.fresh = append(l.fresh, bwrap.Fresh{Name: "{" + kind + "}", Path: dir})
+	return dir, nil
+}
+
+// lockDir takes the lock of a directory, or fails at once.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// removeFresh takes away what was made for this launch alone, and what a
+// launch that was killed has left.
+func (l *prepared) removeFresh() error {
+	var errs []error
+	for _, f := range l.fresh {
+		errs = append(errs, removeTree(f.Path))
+	}
+	for _, f := range l.locks {
+		errs = append(errs, f.Close())
+	}
+	l.fresh, l.locks = nil, nil
+	for _, kind := range []string{freshRun, freshWorkspace} {
+		if l.request.State != "" {
+			errs = append(errs, sweep(filepath.Join(l.request.State, kind)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sweep removes the directories beneath parent whose launch is no more.
+func sweep(parent string) error {
+	entries, err := os.ReadDir(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	errs := []error{err}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || time.Since(info.ModTime()) < freshAge {
+			continue // another launch has removed it, or has just made it
+		}
+		dir := filepath.Join(parent, e.Name())
+		lock, err := lockDir(dir)
+		if err != nil {
+			continue // in use
+		}
+		errs = append(errs, removeTree(dir), lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// removeTree removes a directory that a command has written, which may have
+// left directories without any permission in it.
+func removeTree(dir string) error {
+	if err := os.RemoveAll(dir); err == nil {
+		return nil
+	}
+	openAll(dir)
+	return os.RemoveAll(dir)
+}
+
+// openAll gives the owner back the directories beneath dir. It follows no
+// link: WalkDir doesn't, and the root is held.
+func openAll(dir string) {
+	root, err := os.OpenRoot(filepath.Dir(dir))
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	_ = fs.WalkDir(root.FS(), filepath.Base(dir), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = root.Chmod(path, 0o700) //nolint:gosec // a directory
+		}
+		return nil
+	})
+}

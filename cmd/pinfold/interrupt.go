@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"pinfold/bwrap"
+)
+
+// interruption is a signal that came before the command ran.
+type interruption struct {
+	signal syscall.Signal
+}
+
+func (i *interruption) Error() string {
+	return fmt.Sprintf("cannot run the command: %v came first", i.signal)
+}
+
+// ExitCode is that of a process that the signal ended.
+func (i *interruption) ExitCode() int { return bwrap.CodeSignal + int(i.signal) }
+
+// guardUnlessInterrupted is guard, which a signal ends: a walk may be long,
+// and what was made for the launch is to be taken away. Afterwards signals
+// have their own meaning again, until they are the command's.
+func (l *prepared) guardUnlessInterrupted(ctx context.Context) (*guarded, error) {
+	ctx, release := interruptible(ctx)
+	g, err := l.guard(ctx)
+	release()
+	var i *interruption
+	if !errors.As(context.Cause(ctx), &i) {
+		return g, err
+	}
+	if g != nil {
+		return nil, errors.Join(i, g.grant.Close())
+	}
+	return nil, i
+}
+
+// interruptible is a context that ends with a signal that asks this process
+// to end. A signal that the caller ignores stays ignored.
+func interruptible(ctx context.Context) (context.Context, func()) {
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
+	signals = slices.DeleteFunc(signals, signal.Ignored)
+	if len(signals) == 0 {
+		return ctx, func() {} // Notify without any would take them all
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, signals...)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if s, ok := (<-ch).(syscall.Signal); ok {
+			cancel(&interruption{signal: s})
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(ch)
+		close(ch)
+		<-done
+		cancel(nil)
+	}
+}
