@@ -23,8 +23,12 @@ const (
 // belongs to this launch alone, and to no grant. Each file is written whole
 // under another name and then renamed, and never written again. Nothing is
 // flushed to the disk: a machine that crashes has no process left to adopt.
+//
+// The directory is locked until Close, and by the kernel's own hand no longer
+// than its process lives: see [IsHeld].
 type Record struct {
 	dir    *os.Root
+	lock   *os.File
 	path   string
 	pinned uint64 // clock ticks since boot
 }
@@ -43,10 +47,17 @@ func CreateRecord(path string) (*Record, error) {
 	if err != nil {
 		return nil, recordRefusal(abs, "record_unsafe", err)
 	}
-	if err := checkEmpty(dir); err != nil {
+	lock, err := lockDir(dir)
+	if err == nil {
+		err = checkEmpty(dir)
+	}
+	if err != nil {
+		if lock != nil {
+			err = errors.Join(err, lock.Close())
+		}
 		return nil, recordRefusal(abs, "record_in_use", errors.Join(err, dir.Close()))
 	}
-	return &Record{dir: dir, path: abs}, nil
+	return &Record{dir: dir, lock: lock, path: abs}, nil
 }
 
 func recordRefusal(path, code string, err error) error {
@@ -119,7 +130,7 @@ func ignoreEOF(err error) error {
 func (r *Record) Path() string { return r.path }
 
 // Close lets go of the directory; what is written stays.
-func (r *Record) Close() error { return r.dir.Close() }
+func (r *Record) Close() error { return errors.Join(r.lock.Close(), r.dir.Close()) }
 
 // Pin writes the plan, before anything starts, and answers its digest.
 func (r *Record) Pin(p *Plan) (string, error) {
@@ -167,7 +178,7 @@ func (r *Record) write(name string, b []byte) error {
 }
 
 func (r *Record) writeOnce(name string, b []byte) error {
-	temporary := "." + name + ".new"
+	temporary := temporaryName(name)
 	f, err := r.dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o400)
 	if err != nil {
 		return err

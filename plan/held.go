@@ -1,0 +1,162 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// errHeld is a record whose launch goes on.
+var errHeld = errors.New("a launch holds it")
+
+// lockDir takes the lock of a record. It belongs to the open file, which no
+// program started from here gets, so it ends with this process at the latest.
+func lockDir(dir *os.Root) (*os.File, error) {
+	f, err := dir.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(f, syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return errHeld
+		}
+		return err
+	}
+}
+
+// IsHeld reports whether the process that keeps the record still has it: its
+// launch is starting, runs, or is just ending. A process that was killed holds
+// nothing.
+func IsHeld(path string) (bool, error) {
+	dir, err := openPrivate(path)
+	if err != nil {
+		return false, fmt.Errorf("cannot look at record %q: %w", path, err)
+	}
+	defer dir.Close() //nolint:errcheck // read only
+	f, err := dir.Open(".")
+	if err == nil {
+		defer f.Close() //nolint:errcheck // read only
+		err = flock(f, syscall.LOCK_SH)
+	}
+	if errors.Is(err, errHeld) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot look at record %q: %w", path, err)
+	}
+	return false, nil
+}
+
+// RemoveRecord removes a record that nobody holds, and nothing else that may
+// lie in its directory.
+func RemoveRecord(path string) error {
+	dir, err := openPrivate(path)
+	if err != nil {
+		return fmt.Errorf("cannot remove record %q: %w", path, err)
+	}
+	defer dir.Close() //nolint:errcheck // gone in the end
+	lock, err := lockDir(dir)
+	if err == nil {
+		err = errors.Join(removeFiles(dir), lock.Close())
+	}
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot remove record %q: %w", path, err)
+	}
+	return nil
+}
+
+func removeFiles(dir *os.Root) error {
+	var errs []error
+	for _, name := range []string{planFile, rootFile, exitFile, journalFile} {
+		for _, n := range []string{name, temporaryName(name)} {
+			if err := dir.Remove(n); !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func temporaryName(name string) string { return "." + name + ".new" }
+
+// The journal's words for a stop that came from outside the supervisor.
+const (
+	StepAsked = "asked" // an action
+	StepStop  = "stop"  // a kind; the detail is what was sent, StopTerm or StopKill
+	StopTerm  = "term"
+	StopKill  = "kill"
+)
+
+// NoteStop writes to the journal of a running launch what it is about to be
+// sent, before it is: so the end that it records says so.
+func NoteStop(path, what string) error {
+	dir, err := openPrivate(path)
+	if err != nil {
+		return fmt.Errorf("cannot note a stop in record %q: %w", path, err)
+	}
+	r := &Record{dir: dir, path: path}
+	defer dir.Close() //nolint:errcheck // the journal has been written by then
+	j, err := r.Journal()
+	if err != nil {
+		return err
+	}
+	return errors.Join(j.Add(Step{Time: time.Now(), Action: StepAsked, Kind: StepStop, Detail: what}), j.Close())
+}
+
+// Stop is the last thing that somebody else sent to this launch's command, or
+// "".
+func (r *Record) Stop() (string, error) {
+	steps, err := readJournal(r.dir)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the journal of %q: %w", r.path, err)
+	}
+	for _, s := range slices.Backward(steps) {
+		if s.Action == StepAsked && s.Kind == StepStop {
+			return s.Detail, nil
+		}
+	}
+	return "", nil
+}
+
+// Records are the directories of records beneath a state directory, by name,
+// which is by time.
+func Records(state string) ([]string, error) {
+	parent := filepath.Join(state, RecordsDir)
+	entries, err := os.ReadDir(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot list records: %w", err)
+	}
+	var out []string
+	for _, e := range entries {
+		if e.IsDir() {
+			out = append(out, filepath.Join(parent, e.Name()))
+		}
+	}
+	return out, nil
+}
+
+// RecordsDir is where records lie beneath a state directory, unless a launch
+// is told otherwise.
+const RecordsDir = "records"
