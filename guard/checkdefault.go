@@ -48,7 +48,7 @@ func (g *gate) excused(b, d *bound) bool {
 			return reaches(a, d) && within(b.given, a.given)
 		})
 	case slices.Contains(g.sockets, b):
-		return reaches(b, d)
+		return reaches(b, d) || g.isToolbelt(b)
 	case d.socket:
 		return reaches(b, d) && b.obj.kind == File || b.obj.missing()
 	}

@@ -3,6 +3,8 @@ package guard
 import (
 	"fmt"
 	"slices"
+
+	"pinfold/policy"
 )
 
 // checkGrants refuses grants that lead nowhere or that no launch can have.
@@ -21,6 +23,9 @@ func (g *gate) checkGrants() error {
 		if err := g.checkKernelView(b); err != nil {
 			return err
 		}
+	}
+	if err := g.checkRoot(); err != nil {
+		return err
 	}
 	for _, b := range slices.Concat(g.readOnly, g.denies) {
 		if err := checkHideable(b); err != nil {
@@ -49,6 +54,24 @@ func (g *gate) checkWrite(b *bound) error {
 		g.note(fmt.Sprintf("%s: %s is the launch's own and writable anyway; nothing of the host's shows there", b, b.obj.path))
 	}
 	return checkKernel(b)
+}
+
+// checkRoot refuses rules for "/" that read.base is there for.
+func (g *gate) checkRoot() error {
+	for _, b := range slices.Concat(g.denies, g.allows) {
+		base := "host"
+		switch {
+		case b.obj.path != "/":
+			continue
+		case b.verb == verbDeny:
+			base = "none"
+		case g.base() == policy.BaseHost:
+			continue // it says what holds anyway
+		}
+		return refuse("rule_for_root", "/", b, fmt.Sprintf("cannot %s %q by a rule: it is where everything else stands", b.verb, "/"),
+			fmt.Sprintf(`set "read": {"base": %q}, and leave the entry out`, base))
+	}
+	return nil
 }
 
 // checkKernel refuses a grant in a directory that is made for each launch.

@@ -80,10 +80,16 @@ func usualKind(n *node) Kind {
 	return Missing
 }
 
-// markPassable finds the denied directories that something granted lies in.
-// Entries are sorted, so those above one stand on a stack.
+// markPassable finds the denied directories that something granted lies in, or
+// a directory of the launch's own. Entries are sorted, so those above one
+// stand on a stack.
 func markPassable(entries []Entry) {
 	var stack []int
+	for _, dir := range privateDirs {
+		if e := nearest(entries, dir); e != nil && e.Path != dir && !e.Access.readable() {
+			e.Passable = true
+		}
+	}
 	for i := range entries {
 		for len(stack) > 0 && !beneath(entries[i].Path, entries[stack[len(stack)-1]].Path) {
 			stack = stack[:len(stack)-1]

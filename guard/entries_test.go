@@ -164,6 +164,23 @@ func TestEntries(t *testing.T) {
 			}},
 			want: []string{"read-write ws", "read-only ws/.envrc"},
 		},
+		"a directory of start-up files granted": {
+			prepare: func(tr *tree) { tr.files("home/.config/git/config", "home/.config/nvim/init.lua") },
+			launch:  launch{write: []string{"~/.config"}},
+			want:    []string{"read-write home/.config", "read-only home/.config/git"},
+		},
+		"an agent's directory granted": {
+			prepare: func(tr *tree) {
+				tr.files("home/.claude/settings.json", "home/.claude/hooks/x", "home/.claude/projects/y")
+			},
+			launch: launch{write: []string{"~/.claude"}},
+			want:   []string{"read-write home/.claude", "read-only home/.claude/hooks", "read-only home/.claude/settings.json"},
+		},
+		"a repository of dotfiles granted": {
+			prepare: func(tr *tree) { tr.files("home/dot/bashrc", "home/dot/x"); tr.link("dot/bashrc", "home/.bashrc") },
+			launch:  launch{write: []string{"~/dot"}},
+			want:    []string{"read-write home/dot", "read-only home/dot/bashrc"},
+		},
 		"a home granted": {
 			prepare: func(tr *tree) { tr.files("home/.bashrc", "home/.ssh/id", "home/.claude/settings.json", "home/f") },
 			launch:  launch{write: []string{"~"}},

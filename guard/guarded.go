@@ -9,18 +9,10 @@ import (
 	"pinfold/policy"
 )
 
-// guard keeps names in a directory read-only, unless they are excepted. shown
-// is how messages call the directory ("~"), "" for the workspace.
+// guard keeps names in a directory read-only where they could be written,
+// unless they are excepted. shown is how messages call the directory ("~"),
+// "" for the workspace.
 func (g *gate) guard(dir, shown string, names []string) error {
-	return g.guardIn(dir, dir, shown, names)
-}
-
-// guardIn is guard for a directory that may be missing: granted is what
-// exists of it.
-func (g *gate) guardIn(granted, dir, shown string, names []string) error {
-	if g.lattice.at(granted).access != ReadWrite {
-		return nil
-	}
 	for _, name := range names {
 		text := path.Join(shown, name)
 		if g.excepted(text) {
@@ -30,7 +22,9 @@ func (g *gate) guardIn(granted, dir, shown string, names []string) error {
 		if err := g.bind(b, join(dir, name)); err != nil {
 			return err
 		}
-		g.guarded = append(g.guarded, b)
+		if g.lattice.at(b.obj.path).access == ReadWrite || g.reaimable(b) != nil {
+			g.guarded = append(g.guarded, b)
+		}
 	}
 	return nil
 }
@@ -56,41 +50,23 @@ func usualOf(name string) Kind {
 	return Missing
 }
 
-// guardHomes guards what every later session on the host runs, where a home
-// or an agent's directory in it is granted. A home that was made for the
-// launch (--home) is the command's own.
+// guardHomes guards what every later session on the host runs, be it granted
+// with the home, by itself, or as what a link in the home leads to (a
+// repository of dotfiles). A home that was made for the launch (--home) is the
+// command's own, and so is a directory elsewhere that an agent's variable
+// names.
 func (g *gate) guardHomes(names policy.GuardedNames) error {
 	for _, home := range g.hostHomes() {
-		o, err := g.fs.lookup(home)
-		if err != nil {
-			return err
-		}
-		o.release()
-		if o.kind != Dir {
-			continue
-		}
-		if err := g.guard(o.path, "~", names.Home); err != nil {
+		if err := g.guard(home, "~", names.Home); err != nil {
 			return err
 		}
 		for _, a := range names.Agents {
-			if err := g.guardAgent(o.path, a); err != nil {
+			if err := g.guard(path.Join(home, a.Dir), path.Join("~", a.Dir), a.Names); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// guardAgent guards an agent's directory, be it granted itself or with the
-// home. A directory elsewhere that the agent's variable names is its own.
-func (g *gate) guardAgent(home string, a policy.AgentDir) error {
-	dir := path.Join(home, a.Dir)
-	o, err := g.fs.lookup(dir)
-	if err != nil {
-		return err
-	}
-	o.release()
-	return g.guardIn(o.exists, dir, path.Join("~", a.Dir), a.Names)
 }
 
 // hostHomes are the homes that sessions on the host use.

@@ -44,7 +44,11 @@ func TestRefusals(t *testing.T) {
 		"the private directory as workspace": {
 			launch: launch{edit: request(func(_ *tree, r *guard.Request) { r.Workspace = "/tmp" })}, code: "private_directory",
 		},
-		"everything": {launch: launch{write: []string{"/"}}, code: "write_root"},
+		"everything":         {launch: launch{write: []string{"/"}}, code: "write_root"},
+		"denying everything": {launch: launch{deny: []string{"/"}}, code: "rule_for_root", names: []string{"none"}},
+		"allowing everything": {
+			launch: launch{base: policy.BaseNone, allow: []string{"/"}}, code: "rule_for_root", names: []string{"host"},
+		},
 		"a missing write grant": {
 			launch: launch{write: []string{"nowhere"}}, code: "write_missing", names: []string{"nowhere", "write[0]"},
 		},

@@ -6,12 +6,43 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"pinfold/policy"
 )
 
 // survey looks through the write grants: for what the host would run later,
-// and for what has a name outside.
+// and for what has a name outside; and through what is denied, for what has a
+// name that isn't.
 func (g *gate) survey(ctx context.Context) error {
+	denied := g.snapshot()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var group errgroup.Group
+	group.Go(func() error { return denied.checkDenied(ctx) })
+	if err := g.surveyGrants(ctx); err != nil {
+		cancel()
+		_ = group.Wait() // of two refusals always the same one
+		return err
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, n := range denied.notes {
+		g.note(n)
+	}
+	return nil
+}
+
+// snapshot is a gate with a lattice of its own, to be read at the same time.
+func (g *gate) snapshot() *gate {
+	s := *g
+	s.notes = nil
+	s.build()
+	return &s
+}
+
+func (g *gate) surveyGrants(ctx context.Context) error {
 	found, err := g.walkGrants(ctx)
 	if err != nil {
 		return err
@@ -19,10 +50,7 @@ func (g *gate) survey(ctx context.Context) error {
 	if err := g.guardAll(found); err != nil {
 		return err
 	}
-	if err := g.checkLinks(ctx, found); err != nil {
-		return err
-	}
-	return g.checkDenied(ctx)
+	return g.checkLinks(ctx, found)
 }
 
 // guardAll binds the guarded names.
