@@ -79,8 +79,13 @@ func isDescriptor(s policy.Source) bool {
 	}
 }
 
-// trustedPolicy looks for a trusted file in dir and above it.
-func (p *program) trustedPolicy(dir, state string) (*policy.Policy, string, error) {
+// trustedPolicy looks for a trusted file in a directory and above it. A
+// directory that can't be resolved has none; the guard will say why.
+func (p *program) trustedPolicy(workspace, state string) (*policy.Policy, string, error) {
+	dir, err := filepath.EvalSymlinks(workspace)
+	if err != nil {
+		return nil, "", nil //nolint:nilerr // see above
+	}
 	for noticed := false; ; dir = filepath.Dir(dir) {
 		for _, name := range discoverable {
 			file := filepath.Join(dir, name)
@@ -106,21 +111,17 @@ func (p *program) trustedPolicy(dir, state string) (*policy.Policy, string, erro
 // and has changed refuses the launch: passing over it might grant more than
 // it did.
 func (p *program) trusted(file, state string) (*policy.Policy, error) {
-	real, err := filepath.EvalSymlinks(file)
-	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // a dangling link was never trusted
-	}
-	t, err := readPin(state, real)
+	t, err := readPin(state, file)
 	if t == nil || err != nil {
 		return nil, err
 	}
-	pol, err := policy.Load(real)
+	pol, err := policy.Load(file)
 	if err == nil && t.holds(pol) {
 		return pol, nil
 	}
 	return nil, &policy.Refusal{
-		Reason: policy.Denied, Code: "policy_changed", Subject: real, Err: err,
-		Why: fmt.Sprintf("cannot use policy %q: it, or a file it extends, has changed since it was trusted", real),
-		Fix: fmt.Sprintf("read it and run 'pinfold trust %s', or 'pinfold trust --forget %s'", real, real),
+		Reason: policy.Denied, Code: "policy_changed", Subject: file, Err: err,
+		Why: fmt.Sprintf("cannot use policy %q: it, or a file it extends, has changed since it was trusted", file),
+		Fix: fmt.Sprintf("read it and run 'pinfold trust %s', or 'pinfold trust --forget %s'", file, file),
 	}
 }

@@ -46,7 +46,7 @@ type pin struct {
 }
 
 func (p *program) trust(file string) error {
-	path, err := canonicalFile(file)
+	path, err := placeOf(file)
 	if err != nil {
 		return err
 	}
@@ -72,12 +72,9 @@ func (p *program) trust(file string) error {
 }
 
 func (p *program) forget(file string) error {
-	path, err := filepath.Abs(file)
+	path, err := placeOf(file)
 	if err != nil {
 		return err
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
 	}
 	state, err := p.stateDir()
 	if err != nil {
@@ -94,16 +91,19 @@ func (p *program) forget(file string) error {
 	return err
 }
 
-func canonicalFile(file string) (string, error) {
+// placeOf is where a policy file stands: its canonical directory, and its
+// name there. What the name leads to, where it is a link, doesn't matter: a
+// link to a policy that was trusted for another place is not trusted here.
+func placeOf(file string) (string, error) {
 	abs, err := filepath.Abs(file)
 	if err != nil {
 		return "", err
 	}
-	real, err := filepath.EvalSymlinks(abs)
+	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
 	if err != nil {
-		return "", fmt.Errorf("cannot trust %q: %w", file, cause(err))
+		return "", fmt.Errorf("cannot find the directory of %q: %w", file, cause(err))
 	}
-	return real, nil
+	return filepath.Join(dir, filepath.Base(abs)), nil
 }
 
 // digests are the files that a policy was made of. They are of the bytes that
