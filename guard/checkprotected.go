@@ -6,6 +6,9 @@ import "fmt"
 // lifts it; the run directory, the workspace, the home and --share are its
 // only exceptions.
 func (g *gate) checkProtected() error {
+	if err := g.checkExceptions(); err != nil {
+		return err
+	}
 	for _, b := range g.writes {
 		if err := g.checkReach(b, "protected_write", "writing to"); err != nil {
 			return err
@@ -26,6 +29,27 @@ func (g *gate) checkProtected() error {
 		}
 		if err := g.checkReach(b, "protected_socket", "connecting to"); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkExceptions refuses a workspace, run directory or home that is a
+// protected path itself, by whatever mount it was reached: an exception lies
+// in what is protected, it isn't all of it. A launch from within the state
+// directory would else write the pins of trusted policies and every record.
+func (g *gate) checkExceptions() error {
+	for _, e := range []struct {
+		name string
+		at   *bound
+	}{{"workspace", g.places.workspace}, {"run directory", g.places.run}, {"home", g.places.home}} {
+		for _, p := range g.protects {
+			if e.at == nil || p.alias || p.obj.missing() || e.at.obj.id != p.obj.id {
+				continue
+			}
+			return refuse("protected_exception", e.at.given, two{e.at, p},
+				fmt.Sprintf("cannot use %q as %s: it is the protected path %q itself", e.at.given, e.name, p.given),
+				"use a directory beneath it, or one elsewhere")
 		}
 	}
 	return nil

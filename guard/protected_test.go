@@ -1,0 +1,36 @@
+package guard_test
+
+import (
+	"testing"
+
+	"pinfold/guard"
+	"pinfold/policy"
+)
+
+// TestExceptionsLieInTheProtectedSet: a workspace, run directory or home may
+// lie in a protected path or hold one, but not be one.
+func TestExceptionsLieInTheProtectedSet(t *testing.T) {
+	t.Parallel()
+	set := map[string]func(*guard.Request, string){
+		"workspace":     func(r *guard.Request, p string) { r.Workspace = p },
+		"run directory": func(r *guard.Request, p string) { r.RunDir = p },
+		"home":          func(r *guard.Request, p string) { r.Home = p },
+	}
+	for name, exception := range set {
+		for where, code := range map[string]string{"daemon": "protected_exception", "daemon/in": ""} {
+			t.Run(name+" at "+where, func(t *testing.T) {
+				t.Parallel()
+				tr := newTree(t)
+				tr.dirs("daemon/in")
+				l := launch{protect: []string{"daemon"}, edit: func(tr *tree, _ *policy.Policy, r *guard.Request) {
+					exception(r, tr.path(where))
+				}}
+				if code == "" {
+					l.grant(tr)
+					return
+				}
+				l.refused(tr, code)
+			})
+		}
+	}
+}
