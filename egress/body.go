@@ -3,37 +3,65 @@ package egress
 import (
 	"errors"
 	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// body is a request's body on its way through the transport, whose goroutine
-// may still read it when the answer is complete. Once it has been read to its
+// body is a request's body on its way to the server, read by the goroutine
+// that sends the request, maybe still when the answer is complete. Once it has been read to its
 // end the connection is watched, so that a client that goes away ends the
 // wait for an answer.
 type body struct {
 	x      *exchange
 	src    io.ReadCloser
 	stop   atomic.Bool
-	mu     sync.Mutex
-	expect bool // 100 Continue is owed
-	eof    bool
-	broken bool
-	n      int64
+	mu     sync.Mutex    // held while the body is read, so nothing else waits for it but end
+	expect bool          // 100 Continue is owed
+	go100  chan struct{} // closed when the server wants the body
+	once   sync.Once
+	over   chan struct{} // closed by end
+	eof    atomic.Bool
+	broken atomic.Pointer[error]
+	n      atomic.Int64
 	watch  chan struct{} // closed when the watcher has left the reader
 	wait   *time.Timer   // runs while a half-closed client is waited for
 }
 
+func newBody(x *exchange, src io.ReadCloser, expect bool) *body {
+	return &body{x: x, src: src, expect: expect, go100: make(chan struct{}), over: make(chan struct{})}
+}
+
+// proceed says that the server wants the body.
+func (b *body) proceed() { b.once.Do(func() { close(b.go100) }) }
+
+// await holds a body back that the client wants to be asked for, until the
+// server asks, is silent for long enough, or has answered.
+func (b *body) await() error {
+	timer := time.NewTimer(continueWait)
+	defer timer.Stop()
+	select {
+	case <-b.go100:
+	case <-timer.C:
+	case <-b.over:
+		return errBodyOver
+	}
+	b.x.sendContinue()
+	return nil
+}
+
 var errBodyOver = errors.New("the exchange is over")
 
-// Read is called by the transport alone.
+// Read is called by the sender alone.
 func (b *body) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.expect {
+		if err := b.await(); err != nil {
+			return 0, err
+		}
 		b.expect = false
-		b.x.sendContinue()
 	}
 	// In this order, so that end's deadline can't be overwritten unseen.
 	b.x.c.conn.SetReadDeadline(time.Now().Add(b.x.c.s.limits.Idle))
@@ -41,18 +69,18 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, errBodyOver
 	}
 	n, err := b.src.Read(p)
-	b.n += int64(n)
+	b.n.Add(int64(n))
 	b.x.touch()
 	switch {
 	case errors.Is(err, io.EOF):
 		b.finishLocked()
 	case err != nil:
-		b.broken = true
+		b.broken.Store(&err)
 	}
 	return n, err //nolint:wrapcheck // io.EOF must stay itself
 }
 
-// Close is the transport's: the exchange decides when the body is over.
+// Close is net/http's: the exchange decides when the body is over.
 func (b *body) Close() error { return nil }
 
 // finish marks a body that is complete.
@@ -63,10 +91,10 @@ func (b *body) finish() {
 }
 
 func (b *body) finishLocked() {
-	if b.eof {
+	if b.eof.Load() {
 		return
 	}
-	b.eof = true
+	defer b.eof.Store(true) // once the watcher is there for end to find
 	b.watch = make(chan struct{})
 	b.x.c.conn.SetReadDeadline(time.Time{})
 	if b.stop.Load() {
@@ -86,9 +114,7 @@ func (b *body) watchClient() {
 	case errors.Is(err, io.EOF):
 		wait := min(halfCloseWait, b.x.c.s.limits.Idle)
 		timer := time.AfterFunc(wait, func() { b.x.abandon() })
-		b.mu.Lock()
-		b.wait = timer
-		b.mu.Unlock()
+		b.wait = timer // end looks after watch is closed
 	default:
 		b.x.cancel(errClientGone)
 	}
@@ -107,37 +133,38 @@ func (x *exchange) abandon() {
 // end takes the connection's reader back. It reports whether the body was
 // read whole, so that what follows is the next request.
 func (b *body) end() bool {
-	b.stop.Store(true)
+	if !b.stop.Swap(true) {
+		close(b.over)
+	}
 	b.x.c.conn.SetReadDeadline(longAgo)
 	b.mu.Lock()
-	eof, watch := b.eof, b.watch
+	eof, watch := b.eof.Load(), b.watch
 	b.mu.Unlock()
 	if watch != nil {
 		b.x.c.conn.SetReadDeadline(longAgo) // finish may have lifted the first one
 		<-watch
 	}
-	b.mu.Lock()
 	if b.wait != nil {
 		b.wait.Stop()
 	}
-	b.mu.Unlock()
 	return eof
 }
 
-func (b *body) complete() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.eof
+func (b *body) complete() bool { return b.eof.Load() }
+
+func (b *body) failed() bool { return b.broken.Load() != nil }
+
+// malformed is why the body can't be read, where that isn't the connection's
+// end.
+func (b *body) malformed() error {
+	p := b.broken.Load()
+	var netErr net.Error
+	if p == nil || isGone(*p) || errors.As(*p, &netErr) {
+		return nil
+	}
+	return *p
 }
 
-func (b *body) failed() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.broken
-}
+func (b *body) count() int64 { return b.n.Load() }
 
-func (b *body) count() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.n
-}
+func (b *body) add(n int64) { b.n.Add(n) }

@@ -19,6 +19,9 @@ type client struct {
 	conn net.Conn
 	br   *bufio.Reader
 
+	origin *origin // of plain requests
+	served bool    // a plain request has been answered
+
 	pid     int
 	program string
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/textproto"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +16,11 @@ import (
 // waited for an answer: it may be listening still, or be dead, and only a
 // write would tell.
 const halfCloseWait = time.Minute
+
+// continueWait is how long a server may think about Expect: 100-continue
+// before the body is sent all the same (RFC 9110 section 10.1.1 wants a
+// client not to wait forever: many servers don't know it).
+const continueWait = time.Second
 
 var (
 	errClientGone = errors.New("the client closed the connection")
@@ -36,22 +39,19 @@ type exchange struct {
 	idle   *time.Timer
 	body   *body
 	keep   bool // the client wants to go on
-	server net.Conn
+	o      *origin
+	sent   chan error // how sending the request ended
 
-	wmu       sync.Mutex // interim answers come from the transport's goroutines
+	wmu       sync.Mutex // the body's reader sends 100 Continue
 	responded bool
 	down      int64
 }
 
 func (c *client) newExchange(h *head, req *http.Request, f flow, v Verdict) *exchange {
-	x := &exchange{c: c, h: h, f: f, v: v, keep: wantsKeepAlive(h, req)}
+	x := &exchange{c: c, h: h, req: req, f: f, v: v, keep: wantsKeepAlive(h, req), sent: make(chan error, 1)}
 	x.ctx, x.cancel = context.WithCancelCause(c.ctx)
 	x.idle = time.AfterFunc(c.s.limits.Idle, func() { x.cancel(errIdle) })
-	x.body = &body{x: x, src: req.Body, expect: len(h.expect) > 0 && h.minor == 1}
-	x.req = req.WithContext(httptrace.WithClientTrace(x.ctx, &httptrace.ClientTrace{
-		GotConn:        func(i httptrace.GotConnInfo) { x.server = i.Conn },
-		Got1xxResponse: x.interim,
-	}))
+	x.body = newBody(x, req.Body, len(h.expect) > 0 && h.minor == 1)
 	x.prepare()
 	return x
 }
@@ -86,36 +86,79 @@ func (x *exchange) run() bool {
 	if x.body.src == http.NoBody {
 		x.body.finish()
 	}
-	rt, isParent := x.c.s.transportFor(x.v, x.f.target.Port)
-	resp, err := rt.RoundTrip(x.req)
-	if err == nil && isParent && resp.StatusCode == http.StatusProxyAuthRequired {
-		resp.Body.Close()
-		err = &Error{Code: CodeUpstream, Target: x.f.target.String(), Why: "the parent proxy wants credentials (network.upstream)"}
-	}
+	resp, err := x.roundTrip()
 	if err != nil {
 		return x.fail(err)
 	}
-	defer resp.Body.Close()
-	again := x.respond(resp)
+	again, whole := x.respond(resp)
+	x.endOrigin(whole && !resp.Close)
 	x.c.emitFlow(x.f, x.verdict(), x.body.count(), x.down)
 	return again
 }
 
+// roundTrip sends the request and reads the head of its answer, while the
+// body may still be on its way.
+func (x *exchange) roundTrip() (*http.Response, error) {
+	o, err := x.c.originFor(x.ctx, x.f.target, x.v)
+	if err != nil {
+		return nil, err
+	}
+	x.o = o
+	o.conn.SetDeadline(time.Time{}) // the last exchange left some
+	// The end of the exchange's context ends every wait for the server.
+	stop := context.AfterFunc(x.ctx, func() { o.conn.SetDeadline(longAgo) })
+	defer stop()
+	go x.send(o)
+	resp, err := o.receive(x.req, x.interim)
+	if err == nil && o.parent != nil && resp.StatusCode == http.StatusProxyAuthRequired {
+		err = x.problem(CodeUpstream, "the parent proxy wants credentials (network.upstream)", nil)
+	}
+	return resp, err
+}
+
+// send ends the wait for an answer where it was the client that failed: the
+// server would wait for the rest of the body forever.
+func (x *exchange) send(o *origin) {
+	err := o.send(x.req)
+	if err != nil && x.body.failed() {
+		x.cancel(errClientGone)
+	}
+	x.sent <- err
+}
+
+// endOrigin keeps the server connection for the next request where both have
+// been carried whole, and closes it otherwise.
+func (x *exchange) endOrigin(whole bool) {
+	if x.o == nil {
+		return
+	}
+	if !whole {
+		x.c.dropOrigin() // before the wait: it ends the sending
+	}
+	x.body.end()
+	if err := <-x.sent; err != nil {
+		x.c.dropOrigin()
+	}
+	x.o = nil
+}
+
 // verdict adds the address that was reached.
 func (x *exchange) verdict() Verdict {
-	if x.server != nil {
-		if a, ok := x.server.RemoteAddr().(*net.TCPAddr); ok {
-			x.v.Addr = a.AddrPort().Addr().Unmap()
-		}
+	if x.c.origin != nil && x.c.origin.addr.IsValid() {
+		x.v.Addr = x.c.origin.addr
 	}
 	return x.v
 }
 
 // fail answers for a request that got no answer.
 func (x *exchange) fail(err error) bool {
-	whole := x.body.end()
+	whole, stale := x.body.end(), x.o != nil && x.o.reused && isGone(err)
 	e := x.explain(err)
-	if e == nil { // there is nobody to tell
+	x.endOrigin(false)
+	if e == nil || stale && x.c.served {
+		// There is nobody to tell, or the server closed an idle connection
+		// in the moment it was used again. Then the client sees just that,
+		// and knows better than we do whether to repeat its request.
 		x.c.conn.Close()
 		return false
 	}
@@ -132,12 +175,18 @@ func (x *exchange) explain(err error) *Error {
 		return e
 	case errors.Is(cause, errIdle):
 		return x.problem(CodeTimeout, "it gave no answer in time", cause)
+	case x.body.malformed() != nil:
+		return x.problem(CodeBadRequest, "the request's body isn't framed right", x.body.malformed())
 	case cause != nil, x.body.failed():
 		return nil
-	case errors.Is(err, io.EOF), isReset(err):
+	case isGone(err):
 		return x.problem(CodeUpstreamReset, "it closed the connection without an answer", err)
 	}
 	return x.problem(CodeBadUpstream, "its answer can't be used: "+printable(rootCause(err)), err)
+}
+
+func isGone(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isReset(err)
 }
 
 func (x *exchange) problem(code, why string, err error) *Error {
@@ -146,18 +195,20 @@ func (x *exchange) problem(code, why string, err error) *Error {
 
 // interim passes an informational answer on. 100 is ours to give: it is sent
 // when the body is wanted.
-func (x *exchange) interim(code int, header textproto.MIMEHeader) error {
-	if code == http.StatusContinue || x.h.minor == 0 {
+func (x *exchange) interim(resp *http.Response) error {
+	x.touch()
+	if resp.StatusCode == http.StatusContinue {
+		x.body.proceed()
 		return nil
 	}
-	h := http.Header(header)
-	dropHopByHop(h)
+	if x.h.minor == 0 {
+		return nil
+	}
+	_, reason, _ := strings.Cut(resp.Status, " ")
+	dropHopByHop(resp.Header)
 	x.wmu.Lock()
 	defer x.wmu.Unlock()
-	if x.responded {
-		return nil
-	}
-	return x.c.write(headBytes(code, http.StatusText(code), h))
+	return x.c.write(headBytes(resp.StatusCode, reason, resp.Header))
 }
 
 // sendContinue tells a client that waits to send its body.
@@ -165,7 +216,7 @@ func (x *exchange) sendContinue() {
 	x.wmu.Lock()
 	defer x.wmu.Unlock()
 	if !x.responded {
-		x.c.write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) // a client that is gone is found by the next read
+		x.c.write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) //nolint:errcheck // a client that is gone is found by the next read
 	}
 }
 

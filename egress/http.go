@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"net/url"
@@ -13,6 +12,7 @@ import (
 // serveHTTP serves requests until one ends the connection. The first byte of
 // the first one is there already.
 func (c *client) serveHTTP() {
+	defer c.dropOrigin()
 	for c.serveRequest() {
 		c.conn.SetReadDeadline(time.Now().Add(c.s.limits.KeepAlive))
 		if _, err := c.br.Peek(1); err != nil {
@@ -143,50 +143,6 @@ func hostOf(u *url.URL) string {
 		return u.Host[:strings.LastIndexByte(u.Host, ']')+1]
 	}
 	return u.Hostname()
-}
-
-// transports makes the two ways plain requests go: to servers and to a parent
-// that takes absolute-form requests. Their bounds: a server may answer with
-// 1 MiB of head; an idle connection is kept for less time than servers do.
-func (s *Server) transports() (direct, parent *http.Transport) {
-	direct = &http.Transport{
-		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
-			host, port, err := net.SplitHostPort(addr)
-			if err != nil {
-				return nil, err //nolint:wrapcheck // our own spelling, made by setTarget
-			}
-			n, _ := parsePort(port)
-			conn, _, err := s.Dialer.dial(ctx, Target{Host: host, Port: n}, plainHTTP)
-			return conn, err
-		},
-		DisableCompression:     true, // bodies pass as they are
-		MaxIdleConns:           64,
-		MaxIdleConnsPerHost:    8,
-		IdleConnTimeout:        30 * time.Second,
-		ExpectContinueTimeout:  time.Second, // servers that don't know Expect answer nothing
-		MaxResponseHeaderBytes: 1 << 20,
-	}
-	parent = direct.Clone()
-	nd := net.Dialer{Timeout: dialTimeout}
-	parent.DialContext = nd.DialContext
-	parent.Proxy = func(req *http.Request) (*url.URL, error) { return s.parentOf(req), nil }
-	if s.Dialer != nil && s.Dialer.Upstream != nil {
-		parent.TLSClientConfig = s.Dialer.Upstream.TLS
-	}
-	return direct, parent
-}
-
-func (s *Server) parentOf(req *http.Request) *url.URL {
-	port, _ := parsePort(req.URL.Port())
-	return s.Dialer.Upstream.choose(plainHTTP, Verdict{Name: req.URL.Hostname()}, port)
-}
-
-// transportFor picks the way for a request to an allowed target.
-func (s *Server) transportFor(v Verdict, port uint16) (rt *http.Transport, isParent bool) {
-	if p := s.Dialer.Upstream.choose(plainHTTP, v, port); p != nil && p.Scheme != "socks5" {
-		return s.parent, true
-	}
-	return s.direct, false
 }
 
 // setTarget makes an outgoing request of an incoming one: the address and the

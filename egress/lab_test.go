@@ -316,12 +316,14 @@ func (l *lab) dial() *net.TCPConn {
 	return conn.(*net.TCPConn) //nolint:forcetypeassert // dialled as tcp
 }
 
-// send writes text and returns everything that comes back.
+// send writes text, closes the sending side and returns everything that comes
+// back.
 func (l *lab) send(text string) string {
 	l.t.Helper()
 	conn := l.dial()
 	defer conn.Close()
 	io.WriteString(conn, text)
+	conn.CloseWrite()
 	answer, _ := io.ReadAll(conn)
 	return string(answer)
 }

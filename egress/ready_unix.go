@@ -31,10 +31,31 @@ func (r ready) wait() error {
 		return nil
 	}
 	var one [1]byte
-	return r.raw.Read(func(fd uintptr) bool { //nolint:wrapcheck // told apart by the caller
-		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		return err != syscall.EAGAIN //nolint:errorlint // a bare errno
+	var got error
+	err := r.raw.Read(func(fd uintptr) bool {
+		_, _, got = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		return got != syscall.EAGAIN //nolint:errorlint // a bare errno
 	})
+	if err == nil {
+		// A socket tells of a reset once: the next read would see an
+		// ordinary end of file.
+		err = got
+	}
+	return err //nolint:wrapcheck // told apart by the caller
 }
 
 func isNotConnected(err error) bool { return errors.Is(err, syscall.ENOTCONN) }
+
+// quiet reports, without waiting, that there is nothing to read: neither
+// bytes nor an end.
+func (r ready) quiet() bool {
+	if r.raw == nil {
+		return false
+	}
+	var one [1]byte
+	var got error
+	err := r.raw.Control(func(fd uintptr) {
+		_, _, got = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	})
+	return err == nil && got == syscall.EAGAIN //nolint:errorlint // a bare errno
+}

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -33,11 +34,11 @@ const bodyBuffer = 128 << 10
 
 var bodyBuffers = sync.Pool{New: func() any { return new([bodyBuffer]byte) }}
 
-// respond passes an answer on and reports whether the client connection can
-// take another request.
-func (x *exchange) respond(resp *http.Response) bool {
+// respond passes an answer on. It reports whether the client connection can
+// take another request, and whether the answer came whole.
+func (x *exchange) respond(resp *http.Response) (again, whole bool) {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return x.upgrade(resp)
+		return x.upgrade(resp), false
 	}
 	f := x.framingOf(resp)
 	keep := x.keep && f != untilClose && x.body.complete()
@@ -45,16 +46,17 @@ func (x *exchange) respond(resp *http.Response) bool {
 	if err == nil && f != noBody {
 		err = x.sendBody(resp, f)
 	}
-	whole := x.body.end()
+	all := x.body.end()
 	switch {
 	case err != nil:
 		reset(x.c.conn) // or a short body could pass for a whole one
-		return false
-	case keep && whole:
-		return true
+		return false, false
+	case keep && all:
+		x.c.served = true
+		return true, true
 	}
 	x.c.linger()
-	return false
+	return false, all
 }
 
 func (x *exchange) framingOf(resp *http.Response) framing {
@@ -126,6 +128,73 @@ func trailerNames(t http.Header) string {
 // sendBody copies a body piece by piece as it comes, so that a stream of
 // events isn't held up. Only the idle timer ends it.
 func (x *exchange) sendBody(resp *http.Response, f framing) error {
+	// The end of the exchange's context ends every wait for the server.
+	stop := context.AfterFunc(x.ctx, func() { x.o.conn.SetDeadline(longAgo) })
+	defer stop()
+	if f == sized && x.canSplice() {
+		return x.spliceBody(resp.ContentLength)
+	}
+	return x.copyBody(resp, f)
+}
+
+// canSplice reports that both ends are bare TCP.
+func (x *exchange) canSplice() bool {
+	_, from := x.o.conn.(*net.TCPConn)
+	_, to := x.c.conn.(*net.TCPConn)
+	return from && to
+}
+
+// spliceBody sends a body of n bytes: what the reader holds, then the rest
+// through the kernel, as long as something moves within the idle timeout.
+func (x *exchange) spliceBody(n int64) error {
+	head, _ := x.o.br.Peek(int(min(n, int64(x.o.br.Buffered()))))
+	if err := x.sendPiece(head, sized); err != nil {
+		return err
+	}
+	x.o.br.Discard(len(head)) //nolint:errcheck // it was peeked at
+	x.down += int64(len(head))
+	n -= int64(len(head))
+	for n > 0 {
+		moved, err := x.spliceSlice(n)
+		n -= moved
+		x.down += moved
+		if moved > 0 {
+			x.touch()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sliceTime is how long one splice may run before the clock is looked at.
+const sliceTime = 5 * time.Second
+
+// spliceSlice moves at most n bytes. As in copyBulk the read deadline strikes
+// with the pipe empty; a client that takes nothing for the idle timeout meets
+// the write deadline, which is the end.
+func (x *exchange) spliceSlice(n int64) (int64, error) {
+	idle := x.c.s.limits.Idle
+	writeBy := time.Now().Add(sliceTime + idle)
+	x.o.conn.SetReadDeadline(time.Now().Add(min(sliceTime, idle/2)))
+	x.c.conn.SetWriteDeadline(writeBy)
+	if x.ctx.Err() != nil { // its deadline has just been overwritten
+		return 0, context.Cause(x.ctx)
+	}
+	to, _ := x.c.conn.(*net.TCPConn) // canSplice said so
+	moved, err := to.ReadFrom(&io.LimitedReader{R: x.o.conn, N: min(n, bulkSlice)})
+	switch {
+	case err != nil && !isReadTimeout(err, writeBy):
+		return moved, err //nolint:wrapcheck // told apart by the caller
+	case err == nil && moved < min(n, bulkSlice):
+		return moved, io.ErrUnexpectedEOF
+	}
+	return moved, nil
+}
+
+// copyBody copies a body that must be framed again, or isn't bare TCP.
+func (x *exchange) copyBody(resp *http.Response, f framing) error {
 	buf := bodyBuffers.Get().(*[bodyBuffer]byte) //nolint:forcetypeassert // the pool holds nothing else
 	defer bodyBuffers.Put(buf)
 	for {
@@ -173,22 +242,10 @@ func (x *exchange) sendEnd(resp *http.Response, f framing) error {
 	return x.c.write(b.Bytes())
 }
 
-// upgraded is a server connection after 101: what it sent ahead lies in the
-// transport's buffer, which the answer's body reads first.
-type upgraded struct {
-	net.Conn
-	body io.Reader
-}
-
-func (u *upgraded) Read(p []byte) (int, error) { return u.body.Read(p) } //nolint:wrapcheck // transparent
-
-// CloseWrite passes a half-close on.
-func (u *upgraded) CloseWrite() error { return closeWrite(u.Conn) }
-
 // upgrade turns the exchange into a tunnel (WebSocket).
 func (x *exchange) upgrade(resp *http.Response) bool {
 	protocol := resp.Header.Get("Upgrade")
-	if x.req.Header.Get("Upgrade") == "" || !strings.EqualFold(protocol, x.req.Header.Get("Upgrade")) || x.server == nil {
+	if x.req.Header.Get("Upgrade") == "" || !strings.EqualFold(protocol, x.req.Header.Get("Upgrade")) {
 		return x.fail(x.problem(CodeBadUpstream, "it switched to a protocol that wasn't asked for", nil))
 	}
 	dropHopByHop(resp.Header)
@@ -199,10 +256,10 @@ func (x *exchange) upgrade(resp *http.Response) bool {
 		return false
 	}
 	x.idle.Stop()
-	up, down, _ := x.c.pipe(&upgraded{Conn: x.server, body: resp.Body})
-	x.body.mu.Lock()
-	x.body.n += up
-	x.body.mu.Unlock()
+	o := x.o
+	x.v = x.verdict()
+	up, down, _ := x.c.pipe(withPrefix(o.conn, o.br))
+	x.body.add(up)
 	x.down += down
 	return false
 }

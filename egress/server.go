@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 
@@ -63,8 +62,6 @@ type Server struct {
 
 	once      sync.Once
 	limits    Limits
-	direct    *http.Transport
-	parent    *http.Transport
 	mu        sync.Mutex
 	closed    bool
 	listeners map[net.Listener]struct{}
@@ -80,7 +77,6 @@ func (s *Server) init() {
 	s.limits = s.Limits.withDefaults()
 	s.listeners = map[net.Listener]struct{}{}
 	s.conns = map[net.Conn]struct{}{}
-	s.direct, s.parent = s.transports()
 }
 
 // Serve accepts on ln, which it closes, until ctx ends or the server is
@@ -99,8 +95,6 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	err := s.acceptAll(ctx, ln)
 	cancel()
 	s.wg.Wait()
-	s.direct.CloseIdleConnections()
-	s.parent.CloseIdleConnections()
 	return err
 }
 
