@@ -139,10 +139,15 @@ func (r *Record) Pin(p *Plan) (string, error) {
 		return "", err
 	}
 	// Read before the plan is written: whatever starts afterwards is younger.
-	if r.pinned, err = bootTicks(); err != nil {
+	pinned, err := bootTicks()
+	if err != nil {
 		return "", err
 	}
-	return digestOf(b), r.write(planFile, b)
+	if err := r.write(planFile, b); err != nil {
+		return "", err
+	}
+	r.pinned = pinned // one writer alone gets here
+	return digestOf(b), nil
 }
 
 // WriteRoot writes what runs.
