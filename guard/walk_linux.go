@@ -54,6 +54,9 @@ type walker struct {
 }
 
 func (*hostFS) walk(ctx context.Context, req walkRequest) (walkResult, error) {
+	if len(req.roots) == 0 {
+		return walkResult{}, nil
+	}
 	w := &walker{req: req}
 	w.ready = sync.NewCond(&w.mu)
 	for _, r := range req.roots {
