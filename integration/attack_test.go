@@ -81,6 +81,8 @@ func (a attack) inside(t *testing.T) {
 	l := newLab(t)
 	res := a.attempt(t, l, true)
 	switch {
+	case res.code == exitUnsupported && a.noControl == "" && a.attempt(t, newLab(t), false).code != exitUnsupported:
+		t.Errorf("%v is only unsupported inside: %v", a.args, res)
 	case res.code == exitUnsupported:
 		t.Skipf("this kernel can't: %s", res.stdout)
 	case res.code != exitHeld || !strings.HasPrefix(res.stdout, "HELD"):
