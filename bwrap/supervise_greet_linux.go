@@ -101,6 +101,7 @@ func (s *launcher) writeRoot(st status) error {
 		return err
 	}
 	root.Landlock = s.setup.Landlock.Enabled
+	root.Terminal = s.setup.TTY&wire.TTYStdin != 0
 	for _, f := range s.o.Fresh {
 		if root.Fresh == nil {
 			root.Fresh = map[string]string{}

@@ -27,6 +27,9 @@ type Root struct {
 	// Filters are how many seccomp programs each role has: "init", "command".
 	Filters  map[string]int `json:"filters,omitempty"`
 	Landlock bool           `json:"landlock"`
+	// Terminal: Command is the stub, which stays as the session leader of the
+	// command's terminal, and the command is its only child.
+	Terminal bool `json:"terminal,omitempty"`
 	// Mounts is the sandbox's mount table just before the stub compared it
 	// with the Grant and let the command go; see [MountTable].
 	Mounts []string `json:"mounts,omitempty"`
