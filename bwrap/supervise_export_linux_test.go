@@ -29,6 +29,7 @@ func WriteLease(t *testing.T, state, path string, intent time.Time) {
 var (
 	ParseStat    = func(b []byte) error { _, err := parseStat(b); return err }
 	ParseStatus  = func(s string) error { _, err := parseStatus(s); return err }
+	JoinKeyring  = joinKeyring
 	FailureError = failureError
 	FirstLines   = firstLines
 	TakeListener = takeListener

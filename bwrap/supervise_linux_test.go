@@ -327,3 +327,53 @@ func checkRoot(t *testing.T, r *plan.Root, command int, landlock bool) {
 		t.Errorf("bubblewrap's environment: %q, %v", env, err)
 	}
 }
+
+// Many launches at once don't get in each other's way.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	l := realLaunch(t, command("cat; exit 3"))
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			word := strconv.Itoa(i)
+			r, err := startLaunch(t, t.Context(), l, bwrap.StartOptions{}, word)
+			if err != nil {
+				t.Errorf("launch %d: %v", i, err)
+				return
+			}
+			e, err := r.Wait()
+			if out := r.out.all(); err != nil || out != word || e.Code != 3 {
+				t.Errorf("launch %d: %q, %+v, %v", i, out, e, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Each sandbox has a session keyring of its own, and no name by which another
+// could join it.
+func TestOwnKeyring(t *testing.T) {
+	t.Parallel()
+	ids := make(chan int, 3)
+	go func() {
+		defer close(ids)
+		runtime.LockOSThread() // a keyring is a thread's; both end here
+		for range cap(ids) {
+			if err := bwrap.JoinKeyring(); err != nil {
+				t.Error(err)
+			}
+			id, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, false)
+			if err != nil {
+				t.Error(err)
+			}
+			ids <- id
+		}
+	}()
+	seen := map[int]bool{}
+	for id := range ids {
+		if seen[id] {
+			t.Errorf("keyring %d was joined twice", id)
+		}
+		seen[id] = true
+	}
+}

@@ -87,15 +87,25 @@ func fork(s spawn) (pid, pidfd int, err error) {
 	return pid, pidfd, nil
 }
 
+// keyringWait is how long a user's quota of keys may stay used up. The kernel
+// takes back what ended sandboxes had a moment later.
+const keyringWait = 2 * time.Second
+
 // joinKeyring gives the calling thread a session keyring that is empty. A
 // kernel without keyrings has none to hide; where a filter forbids keyctl(2)
 // altogether (in most containers), it does so for what runs below as well.
 func joinKeyring() error {
-	// A null name asks for an anonymous keyring; an empty one is refused
-	// (keyctl_join_session_keyring(3)).
-	_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
-	if err == nil || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-		return nil
+	var err unix.Errno
+	for end := time.Now().Add(keyringWait); ; time.Sleep(10 * time.Millisecond) {
+		// No name at all: with one, even "", an existing keyring could be joined.
+		_, _, err = unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
+		switch {
+		case err == 0 || err == unix.ENOSYS || err == unix.EPERM:
+			return nil
+		case err == unix.EDQUOT && time.Now().Before(end):
+			continue
+		}
+		break
 	}
 	return &policy.Refusal{
 		Reason: policy.Unavailable, Code: "keyring_failed", Subject: "session keyring",
