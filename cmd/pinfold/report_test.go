@@ -1,0 +1,37 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+)
+
+func TestOneLine(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain":              "plain",
+		"ünï 日本":             "ünï 日本",
+		"two\nlines\r":       `two\nlines\r`,
+		"\x1b]0;title\x07":   `\x1b]0;title\a`,
+		"bad\xff":            `bad\ufffd`,
+		"right\u202eto left": `right\u202eto left`,
+		"":                   "",
+	} {
+		if got := oneLine(in); got != want {
+			t.Errorf("%q: got %q, wanted %q", in, got, want)
+		}
+	}
+}
+
+func FuzzOneLine(f *testing.F) {
+	f.Add("a\x1b[2Jb\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := oneLine(s)
+		if strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%q: %q holds what a terminal may act on", s, got)
+		}
+		if again := oneLine(got); again != got {
+			t.Errorf("%q: not stable: %q, then %q", s, got, again)
+		}
+	})
+}
