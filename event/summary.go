@@ -64,6 +64,13 @@ func (s *Summary) Blocked() []Blocked {
 	return out
 }
 
+// More counts the denials of targets past what Blocked lists.
+func (s *Summary) More() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.more
+}
+
 // Line is the closing line, "" where nothing was denied:
 //
 //	blocked: x.example:443 (add "x.example:443" to network.allow), y.example:80 ×3

@@ -7,6 +7,7 @@ import (
 
 	"pinfold/bwrap"
 	"pinfold/guard"
+	"pinfold/plan"
 )
 
 // guarded is a launch that the guard let through, translated.
@@ -23,6 +24,7 @@ func (l *prepared) guard(ctx context.Context) (*guarded, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.outcome.enter(plan.PhasePreflight)
 	launch, err := l.translate(ahead, grant)
 	if err != nil {
 		return nil, errors.Join(err, grant.Close())

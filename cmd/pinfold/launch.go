@@ -57,6 +57,8 @@ type prepared struct {
 	// fresh are directories that were made for this launch alone.
 	fresh []bwrap.Fresh
 	locks []*os.File
+	// outcome takes the time that each phase took; nil where nobody asks.
+	outcome *outcome
 }
 
 // prepare turns the flags into what the guard takes. Whatever it made is in

@@ -25,6 +25,8 @@ type oneRun struct {
 	summary event.Summary
 	events  *event.Writer
 	closers []func() error
+	outcome *outcome
+	capture *capture
 }
 
 // newRun opens what a run needs beside its boundary: the record, and where
@@ -33,6 +35,7 @@ func (p *program) newRun(l *prepared, g *guarded, o runOptions) (*oneRun, error)
 	r := &oneRun{
 		p: p, launch: g.launch, network: g.grant.Network(), options: o,
 		state: l.request.State, fresh: l.fresh, name: runName(time.Now()),
+		outcome: l.outcome,
 	}
 	if err := r.openEvents(g.grant); err != nil {
 		return nil, err
@@ -42,6 +45,13 @@ func (p *program) newRun(l *prepared, g *guarded, o runOptions) (*oneRun, error)
 		return nil, errors.Join(err, r.close())
 	}
 	r.closers = append(r.closers, r.record.Close)
+	r.outcome.result.Run, r.outcome.result.Record = r.name, r.record.Path()
+	if o.capture {
+		r.capture, err = newCapture()
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.close())
+	}
 	return r, nil
 }
 
@@ -55,9 +65,14 @@ func (r *oneRun) run(ctx context.Context) error {
 	process, err := bwrap.Start(ctx, r.launch, r.startOptions())
 	r.options.started()
 	if err != nil {
-		return r.notStarted(err)
+		return errors.Join(r.notStarted(err), r.capture.abandon())
 	}
+	r.outcome.enter(plan.PhaseRun)
+	r.capture.start()
 	exit, err := process.Wait()
+	r.capture.finish(&r.outcome.result)
+	r.outcome.ended(exit)
+	r.outcome.blocked(&r.summary)
 	if err != nil {
 		r.p.notice("after the command had ended: %v", err)
 	}
@@ -68,12 +83,13 @@ func (r *oneRun) run(ctx context.Context) error {
 }
 
 func (r *oneRun) startOptions() bwrap.StartOptions {
-	sink := event.Sink(&r.summary)
+	sink := event.Fan(&r.summary, r.outcome)
+	r.outcome.flows = len(r.network.Allow) > 0
 	if r.events != nil {
 		sink = event.Fan(sink, r.events)
 	}
 	return bwrap.StartOptions{
-		Streams: bwrap.Streams{Stdin: r.p.In, Stdout: r.p.Out, Stderr: r.p.Err},
+		Streams: r.streams(),
 		Egress:  func() (bwrap.Egress, error) { return r.proxy(sink), nil },
 		Record:  r.record, Fresh: r.fresh, Events: sink, Run: r.name,
 		Grace: r.options.grace, Forward: true, State: r.state,
@@ -81,12 +97,21 @@ func (r *oneRun) startOptions() bwrap.StartOptions {
 	}
 }
 
+// streams are what the command reads and writes.
+func (r *oneRun) streams() bwrap.Streams {
+	s := bwrap.Streams{Stdin: r.p.In, Stdout: r.p.Out, Stderr: r.p.Err}
+	if r.capture != nil {
+		s.Stdout, s.Stderr = r.capture.streams[0].write, r.capture.streams[1].write
+	}
+	return s
+}
+
 // proxy serves what the policy lets out.
 func (r *oneRun) proxy(sink event.Sink) *egress.Server {
 	d := egress.NewDecider(r.network)
 	return &egress.Server{
 		Decider: d, Dialer: &egress.Dialer{Decider: d},
-		Events: sink, AllFlows: r.options.level == event.LevelAll,
+		Events: sink, AllFlows: r.options.level == event.LevelAll || r.outcome.sink != nil,
 	}
 }
 
@@ -97,6 +122,7 @@ func (r *oneRun) notStarted(err error) error {
 	if !errors.As(err, &n) {
 		return err
 	}
+	r.outcome.notRun(n)
 	r.p.printNotRun(n.Exit, n.Why)
 	return exitCode(n.ExitCode())
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"pinfold/event"
+	"pinfold/plan"
 )
 
 // wrapFlags are the flags of wrap alone.
@@ -19,6 +21,8 @@ type wrapFlags struct {
 	launchFlags
 	timeout, grace      string
 	events, eventsLevel string
+	result              string
+	capture             bool
 }
 
 func (p *program) wrapCommand() *cli.Command {
@@ -32,6 +36,8 @@ func (p *program) wrapCommand() *cli.Command {
 			one("grace", "wait `D` between asking and killing (default: 10s)", &f.grace),
 			one("events", "write events as JSON lines to `FILE|fd:N`", &f.events),
 			one("events-level", "events to write: `denied|all`", &f.eventsLevel),
+			one("result", "write how it ended as one JSON object to `FILE|fd:N`", &f.result),
+			yes("capture", "put the command's output into the result, not through", &f.capture),
 			yes("quiet", "print no notices and no closing line", &p.quiet),
 		),
 		Action: func(c *cli.Context) error { return p.wrap(c, f) },
@@ -67,22 +73,26 @@ func duration(flag, s string) (time.Duration, error) {
 
 // wrap is one launch from its flags to its exit code.
 func (p *program) wrap(c *cli.Context, f *wrapFlags) error {
-	argv, err := commandOf(c)
-	if err != nil {
-		return err
-	}
 	o, err := f.runOptions()
-	if err != nil {
-		return err
+	out := newOutcome(f)
+	argv, noCommand := commandOf(c)
+	if err = cmp.Or(noCommand, err); err == nil {
+		err = p.wrapCommandLine(c.Context, f, argv, o, out)
 	}
+	return out.finish(p, err)
+}
+
+// wrapCommandLine is a launch whose command line has been read.
+func (p *program) wrapCommandLine(ctx context.Context, f *wrapFlags, argv []string, o runOptions, out *outcome) error {
 	// A reader of our standard error that has gone away must not end the
 	// supervisor, and the command with it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	o.started = collectLate()
 	defer o.started()
 	l, err := p.prepare(&f.launchFlags, argv)
+	l.outcome = out
 	if err == nil {
-		err = p.launch(c.Context, l, o)
+		err = p.launch(ctx, l, o)
 	}
 	if cleanup := l.removeFresh(); cleanup != nil {
 		p.notice("cannot remove what was made for this launch: %v", cleanup)
@@ -95,12 +105,16 @@ type runOptions struct {
 	timeout, grace time.Duration
 	events         string
 	level          event.Level
+	capture        bool
 	// started is called once the command runs, or can't; again is no harm.
 	started func()
 }
 
 func (f *wrapFlags) runOptions() (runOptions, error) {
-	o := runOptions{events: f.events, level: event.Level(f.eventsLevel)}
+	o := runOptions{events: f.events, level: event.Level(f.eventsLevel), capture: f.capture}
+	if err := f.checkResult(); err != nil {
+		return o, err
+	}
 	switch o.level {
 	case "", event.LevelDenied, event.LevelAll:
 	default:
@@ -117,6 +131,26 @@ func (f *wrapFlags) runOptions() (runOptions, error) {
 	return o, err
 }
 
+// checkResult keeps the result apart from what the command and pinfold say.
+func (f *wrapFlags) checkResult() error {
+	number, _ := descriptorNumber(f.result)
+	switch {
+	case f.capture && f.result == "":
+		return &usageError{why: "cannot use --capture: there is no result to put the output into", fix: "add --result FILE|fd:N"}
+	case number == "1" && !f.capture:
+		return &usageError{
+			why: "cannot write the result to standard output: the command's own output goes there",
+			fix: "add --capture, or name a file or another descriptor",
+		}
+	case number == "2":
+		return &usageError{
+			why: "cannot write the result to standard error: pinfold's own words go there",
+			fix: "name a file or another descriptor",
+		}
+	}
+	return nil
+}
+
 // launch asks the guard, starts the command and waits for it.
 func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
 	g, err := l.guardUnlessInterrupted(ctx)
@@ -124,6 +158,11 @@ func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
 		return err
 	}
 	defer g.grant.Close()
+	l.outcome.planned(g)
+	l.outcome.enter(plan.PhaseSetup)
+	if err := l.outcome.open(g.grant); err != nil {
+		return err
+	}
 	r, err := p.newRun(l, g, o)
 	if err != nil {
 		return err

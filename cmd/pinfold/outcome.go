@@ -1,0 +1,165 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold/bwrap"
+	"pinfold/event"
+	"pinfold/guard"
+	"pinfold/plan"
+	"pinfold/policy"
+)
+
+// outcome collects what a launch's result says, from the first flag to the
+// last byte. A nil one collects nothing.
+type outcome struct {
+	sink   *resultSink // nil where nobody wants a result
+	result plan.Result
+	began  time.Time // of the phase under way
+
+	mu       sync.Mutex
+	up, down int64
+	flows    bool
+}
+
+// newOutcome begins with the first phase.
+func newOutcome(f *wrapFlags) *outcome {
+	tier := cmp.Or(f.tier, string(policy.TierProcess))
+	out := &outcome{result: plan.Result{Version: plan.ResultVersion, Tier: tier}}
+	out.result.Owner = guard.Owner{Execution: f.execution, Segment: f.segment}
+	if f.result != "" && f.checkResult() == nil {
+		out.sink = &resultSink{spec: f.result}
+	}
+	out.enter(plan.PhasePlan)
+	return out
+}
+
+// enter ends the phase under way and begins another.
+func (o *outcome) enter(phase string) {
+	if o == nil {
+		return
+	}
+	now := time.Now()
+	o.leave(now)
+	o.result.Phase, o.began = phase, now
+}
+
+func (o *outcome) leave(now time.Time) {
+	if o.result.Phase == "" {
+		return
+	}
+	o.result.Phases = append(o.result.Phases, plan.PhaseResult{
+		Name: o.result.Phase, Began: o.began.UTC(), DurationMS: milliseconds(now.Sub(o.began)),
+	})
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// planned notes what the launch is, once that is decided.
+func (o *outcome) planned(g *guarded) {
+	pl := g.launch.Plan
+	if digest, err := pl.Digest(); err == nil { // one that has none can't be pinned, and so won't run
+		o.result.Digest = digest
+	}
+	o.result.Backend, o.result.Layers = pl.Backend, pl.Layers
+	for _, l := range pl.Limits {
+		o.result.Limits = append(o.result.Limits, plan.LimitResult{Name: l.Name, Value: l.Value})
+	}
+}
+
+// ended notes how the command ended.
+func (o *outcome) ended(e bwrap.Exit) {
+	o.result.Exit, o.result.Reason, o.result.Stop = e.Code, string(e.Reason), e.Stop
+	if e.Signal != 0 {
+		o.result.Signal = unix.SignalName(e.Signal)
+	}
+}
+
+// notRun notes a command that didn't run though nothing was refused.
+func (o *outcome) notRun(n *bwrap.NotRunError) {
+	o.ended(n.Exit)
+	o.result.NotRun = &plan.NotRun{Code: notRunCode(n.Exit), Why: n.Why}
+}
+
+// blocked notes what was denied.
+func (o *outcome) blocked(s *event.Summary) {
+	for _, b := range s.Blocked() {
+		o.result.Blocked = append(o.result.Blocked, plan.BlockedResult{Target: b.Target, Reason: b.Reason, Count: b.Count, Allow: b.Hint})
+	}
+	o.result.MoreBlocked = s.More()
+}
+
+// Emit counts the bytes of each flow; it is an [event.Sink].
+func (o *outcome) Emit(e event.Event) {
+	if e.Kind != event.Network {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.up, o.down = o.up+e.Up, o.down+e.Down
+}
+
+// failed notes why nothing ran.
+func (o *outcome) failed(err error) {
+	var usage *usageError
+	var code exitCode
+	var early *interruption
+	switch {
+	case err == nil || errors.As(err, &code):
+		return // noted already
+	case errors.As(err, &early):
+		o.ended(bwrap.Exit{Code: early.ExitCode(), Signal: early.signal, Reason: bwrap.Interrupted})
+		o.result.NotRun = &plan.NotRun{Code: "not_run", Why: early.Error()}
+		return
+	case errors.As(err, &usage):
+		o.result.Refusal = &policy.Refusal{Reason: "usage", Code: "bad_usage", Why: usage.why, Fix: usage.fix}
+	default:
+		o.result.Refusal = asRefusal(err)
+	}
+	o.result.Exit, o.result.Reason = exitRefused, string(bwrap.Refused)
+	if o.result.Refusal.Reason == policy.Unavailable {
+		o.result.Reason = string(bwrap.Unavailable)
+	}
+}
+
+// open makes sure that the result can be written, before anything runs.
+func (o *outcome) open(g *guard.Grant) error {
+	if o.sink == nil {
+		return nil
+	}
+	if err := o.sink.open(g); err != nil {
+		return &policy.Refusal{
+			Reason: policy.Unavailable, Code: "result_unwritable", Subject: o.sink.spec, Err: err,
+			Why: fmt.Sprintf("cannot write the result to %q: %v", o.sink.spec, cause(err)),
+			Fix: "name a file outside everything that the command may write, or fd:N with N open for writing",
+		}
+	}
+	return nil
+}
+
+// finish writes the result. Whoever waits for one must learn that there is
+// none, so --quiet doesn't hide that.
+func (o *outcome) finish(p *program, err error) error {
+	if o.sink == nil {
+		return err
+	}
+	o.failed(err)
+	o.leave(time.Now())
+	if o.flows {
+		o.result.Network = &plan.TrafficResult{Up: o.up, Down: o.down}
+	}
+	text, werr := o.result.Encode()
+	if werr == nil {
+		werr = o.sink.write(text)
+	}
+	if werr != nil {
+		fmt.Fprintf(p.Err, "pinfold: %s\n", oneLine(fmt.Sprintf("cannot write the result to %q: %v", o.sink.spec, werr)))
+	}
+	return err
+}
