@@ -34,6 +34,39 @@ func BenchmarkGuardLaunch(b *testing.B) {
 	}
 }
 
+// BenchmarkRules is what rules cost: denies of files that exist.
+func BenchmarkRules(b *testing.B) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		b.Fatal(err)
+	}
+	ws, err := os.MkdirTemp(home, "guard-bench-")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer os.RemoveAll(ws)
+	for _, n := range []int{10, 50, 100, 250} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			p := &policy.Policy{Write: []policy.PathRule{{Text: "{workspace}", Source: "write[0]"}}}
+			for i := range n {
+				f := fmt.Sprintf("%s/%d", ws, i)
+				if err := os.WriteFile(f, nil, 0o600); err != nil {
+					b.Fatal(err)
+				}
+				p.Read.Deny = append(p.Read.Deny, policy.PathRule{Text: f, Source: "read.deny[0]"})
+			}
+			r := guard.Request{Argv: []string{"true"}, Workspace: ws, Env: []string{"HOME=" + home}, UID: os.Getuid(), GID: os.Getgid()}
+			for b.Loop() {
+				g, err := guard.GuardLaunch(context.Background(), p, r, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				g.Close()
+			}
+		})
+	}
+}
+
 func manyDenies(tr *tree, n int) launch {
 	paths := make([]string, 0, n)
 	for i := range n {

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -150,6 +151,12 @@ func (g *gate) checkCoverable(d derived) error {
 func asRefusal(err error) error {
 	if r, ok := errors.AsType[*policy.Refusal](err); ok {
 		return r
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return &policy.Refusal{
+			Reason: policy.Unavailable, Code: "cancelled", Why: fmt.Sprintf("cannot launch: %v while the grants were looked through", err),
+			Err: err, Fix: "start again, with a smaller grant if it takes too long",
+		}
 	}
 	return &policy.Refusal{
 		Reason: policy.Unavailable, Code: "cannot_look", Why: err.Error(), Err: err,

@@ -1,6 +1,8 @@
 package guard_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -225,6 +227,19 @@ func TestAllowedStoreIsNamedInThePlan(t *testing.T) {
 	}}.grant(tr)
 	if notes := strings.Join(g.Notes(), "\n"); !strings.Contains(notes, "1 files") || !strings.Contains(notes, tr.path("store")) {
 		t.Errorf("notes = %q", notes)
+	}
+}
+
+func TestCancelledLaunch(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	p, r := launch{write: []string{"{workspace}"}}.policy(tr)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := guard.GuardLaunch(ctx, p, r, nil)
+	refusal, ok := errors.AsType[*policy.Refusal](err)
+	if !ok || refusal.Code != "cancelled" || !errors.Is(err, policy.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("GuardLaunch: %v, want it cancelled", err)
 	}
 }
 

@@ -48,17 +48,8 @@ func (w *portableWalk) directory(d portableDir) ([]portableDir, error) {
 	if d.depth > maxDepth {
 		return nil, fmt.Errorf("cannot walk %q: %w", d.path, errDepth)
 	}
-	list, err := os.ReadDir(d.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case errors.Is(err, fs.ErrPermission):
-		st, err := statOf(d.path)
-		if err == nil && st.Uid == w.req.uid {
-			w.out.blind = append(w.out.blind, d.path)
-		}
-		return nil, err
-	case err != nil:
+	list, err := w.list(d.path)
+	if err != nil {
 		return nil, err
 	}
 	var found []portableDir
@@ -84,6 +75,23 @@ func (w *portableWalk) directory(d portableDir) ([]portableDir, error) {
 		return nil, errEntries
 	}
 	return found, nil
+}
+
+// list lists a directory; one that is gone, or that only its owner may open
+// up, holds nothing.
+func (w *portableWalk) list(dir string) ([]fs.DirEntry, error) {
+	list, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case errors.Is(err, fs.ErrPermission):
+		st, err := statOf(dir)
+		if err == nil && st.Uid == w.req.uid {
+			w.out.blind = append(w.out.blind, dir)
+		}
+		return nil, err
+	}
+	return list, err
 }
 
 func (w *portableWalk) entry(dir string, e fs.DirEntry) {
