@@ -7,18 +7,22 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"pinfold/plan"
 	"pinfold/policy"
 )
 
+// recordsDir is where records are kept beneath the state directory.
+const recordsDir = "records"
+
 // openRecord makes the record directory: dir, or a new one of the run's name
 // beneath the state directory. It is made only once the guard has let the
 // launch through, so a refusal leaves nothing behind.
 func openRecord(dir, state, run string) (*plan.Record, error) {
 	if dir == "" {
-		parent := filepath.Join(state, "records")
+		parent := filepath.Join(state, recordsDir)
 		if err := os.Mkdir(parent, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, stateRefusal(state, "cannot keep records in", err)
 		}
@@ -35,6 +39,34 @@ func openRecord(dir, state, run string) (*plan.Record, error) {
 		Fix: "name a directory whose parent exists and that you may write with --record DIR",
 	}
 }
+
+// keptRecords is how many records are kept where nobody asked for one: enough
+// to look at what ran lately, and a few megabytes.
+const keptRecords = 1000
+
+// pruneRecords removes the oldest of the records beneath the state directory.
+// One without an end is kept: recovery may want it.
+func pruneRecords(state string, kept int) error {
+	parent := filepath.Join(state, recordsDir)
+	entries, err := os.ReadDir(parent) // sorted by name, so by time
+	errs := []error{err}
+	for _, e := range entries[:max(0, len(entries)-kept)] {
+		dir := filepath.Join(parent, e.Name())
+		if _, err := os.Lstat(filepath.Join(dir, "exit")); err != nil {
+			continue
+		}
+		lock, err := lockDir(dir)
+		if err != nil {
+			continue // somebody is reading it
+		}
+		errs = append(errs, removeTree(dir), lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// pruneNow says whether a run is one of those that look for old records: one
+// in sixteen, by its random name.
+func pruneNow(run string) bool { return strings.HasSuffix(run, "0") }
 
 // runName names a run: by time, so that a listing is in order, and at random,
 // so that two launches at one moment differ.

@@ -61,7 +61,10 @@ func asRefusal(err error) *policy.Refusal {
 	case errors.As(err, &bad):
 		return bad.Refusal()
 	}
-	return &policy.Refusal{Reason: policy.Unavailable, Code: "launch_failed", Why: err.Error(), Err: err}
+	return &policy.Refusal{
+		Reason: policy.Unavailable, Code: "launch_failed", Why: err.Error(), Err: err,
+		Fix: "see what pinfold doctor says about this machine",
+	}
 }
 
 // printParseErrors prints all that is wrong with a policy, a line each, as

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -169,7 +170,11 @@ func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
 	}
 	r.announce(g.grant.Withheld())
 	err = r.run(ctx)
-	if late := r.close(); late != nil {
+	late := r.close()
+	if l.request.Record == "" && pruneNow(r.name) {
+		late = errors.Join(late, pruneRecords(r.state, keptRecords))
+	}
+	if late != nil {
 		p.notice("%v", late)
 	}
 	return err
