@@ -76,7 +76,7 @@ func sources(t *testing.T) []source {
 // a room may import its own parts. Back ends never import each other.
 func mayImport() map[string][]string {
 	ground := []string{"policy", "guard"}
-	parts := append([]string{"plan", "egress", "event", "stub", "stub/wire", "stub/seccomp"}, ground...)
+	parts := append([]string{"plan", "egress", "event", "notify", "stub", "stub/wire", "stub/seccomp"}, ground...)
 	backEnds := append([]string{"bwrap", "seatbelt", "container"}, parts...)
 	return map[string][]string{
 		"policy":       nil,
@@ -84,6 +84,7 @@ func mayImport() map[string][]string {
 		"event":        nil,
 		"plan":         {"policy", "guard", "event"},
 		"egress":       {"policy", "guard", "event"},
+		"notify":       {"event"},
 		"stub":         {"stub/wire"},
 		"stub/wire":    nil,
 		"stub/init":    {"stub/wire"},
@@ -104,6 +105,7 @@ func mayImport() map[string][]string {
 func testsMayImport() map[string][]string {
 	return map[string][]string{
 		"stub/init": {"stub", "stub/seccomp"},
+		"notify":    {"stub/seccomp"},
 	}
 }
 

@@ -118,7 +118,7 @@ func TestRealGrantPlan(t *testing.T) {
 	l := granted(t, &policy.Policy{Write: literal(dir + "/w")}, guard.Request{Argv: []string{"true"}, Workspace: dir + "/w", CallerDir: dir + "/w"})
 	var s strings.Builder
 	must(t, l.Plan.Text(&s))
-	for _, want := range []string{dir + "/w", "read.base host", "seccomp base", "no_userns_inside", "landlock", "sha256:"} {
+	for _, want := range []string{dir + "/w", "read.base host", "seccomp listed", "no_userns_inside", "landlock", "sha256:"} {
 		if !strings.Contains(s.String(), want) {
 			t.Errorf("the plan says nothing of %q:\n%s", want, s.String())
 		}

@@ -26,6 +26,9 @@ type input struct {
 	Owner       guard.Owner
 	Notes       []string
 	Given       map[string]policy.Position
+	// Writable says whether the command may change what stands at a path; nil
+	// means that it may.
+	Writable func(string) bool
 	// SetEnv are the values that the policy itself writes: no secrets.
 	SetEnv map[string]string
 }
@@ -37,7 +40,7 @@ func inputOf(g *guard.Grant) input {
 		Sockets: g.Sockets(), Network: g.Network(), UnixSockets: g.UnixSockets(),
 		Limits: g.Limits(), Require: g.Require(), Argv: g.Argv(), Dir: g.Dir(),
 		Env: g.Env(), Withheld: g.Withheld(), Paths: g.Paths(), Owner: g.Owner(),
-		Notes: g.Notes(),
+		Notes: g.Notes(), Writable: g.Writable,
 	}
 	if p := g.Policy(); p != nil {
 		in.Given, in.SetEnv = p.Given, p.Env.Set

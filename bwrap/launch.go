@@ -2,6 +2,7 @@ package bwrap
 
 import (
 	"pinfold/guard"
+	"pinfold/notify"
 	"pinfold/plan"
 	"pinfold/stub/wire"
 )
@@ -27,7 +28,12 @@ type Machine struct {
 	Version     [3]int // of bubblewrap
 	Arch        string // GOARCH of the kernel's native ABI
 	LandlockABI int    // 0 when the kernel has none
-	UID, GID    int    // the caller's, who is the same inside
+	// Notify: the supervisor can answer system calls; NotifyWhy says why not.
+	Notify    bool
+	NotifyWhy string
+	// SocketsWhy says why it can't be told whose a unix socket is, or "".
+	SocketsWhy string
+	UID, GID   int // the caller's, who is the same inside
 
 	// Root is what stands at /, Sys what stands at /sys.
 	Root, Sys guard.FileID
@@ -71,6 +77,12 @@ type Parts struct {
 	Stub       []byte
 	StubSHA256 string // in hexadecimal; "" to have it computed
 	Filter     []byte
+	// Notify is the second seccomp program. Without it nothing is handed over
+	// to the supervisor, as on a machine that can't.
+	Notify []byte
+
+	// hand is the program for a launch by hand, which has no supervisor.
+	hand []byte
 }
 
 // Launch is a Grant translated: complete, and pure data.
@@ -97,10 +109,17 @@ type Launch struct {
 	// the launch removes them afterwards, if they are still empty.
 	Ghosts []Ghost
 
+	// Sockets are the unix sockets that may be connected to, where the filter
+	// hands connections over (Setup.Filter).
+	Sockets []notify.Socket
+	// AllSockets: those handed over may be to any unix socket.
+	AllSockets bool
+
 	// For Shell: the values that the policy writes, and the directories that
 	// were made for this launch alone.
 	setEnv map[string]string
 	fresh  []Fresh
+	hand   []byte // the filter
 }
 
 // Datum is the content of one descriptor. Empty content may be /dev/null.

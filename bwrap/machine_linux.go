@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold/guard"
+	"pinfold/notify"
 )
 
 // probe reads the machine. Nothing here starts a process: whether namespaces
@@ -28,6 +29,7 @@ func probe(ctx context.Context, m Machine) (Machine, error) {
 	if m.LandlockABI, err = landlockABI(); err != nil {
 		return Machine{}, err
 	}
+	probeNotify(&m)
 	for p, id := range map[string]*guard.FileID{"/": &m.Root, "/sys": &m.Sys} {
 		if _, *id, err = look(p); err != nil {
 			return Machine{}, err
@@ -37,6 +39,18 @@ func probe(ctx context.Context, m Machine) (Machine, error) {
 		return Machine{}, err
 	}
 	return probeProc(m)
+}
+
+// probeNotify learns whether the supervisor can answer system calls.
+func probeNotify(m *Machine) {
+	if err := notify.Available(); err != nil {
+		m.NotifyWhy = err.Error()
+		return
+	}
+	m.Notify = true
+	if err := notify.CanTellSockets(); err != nil {
+		m.SocketsWhy = err.Error()
+	}
 }
 
 // landlockABI asks the kernel for its version of Landlock: landlock(7). The

@@ -8,16 +8,6 @@ import (
 	"pinfold/stub/seccomp"
 )
 
-// filterMode is the filter that a policy's unix_sockets asks for. As long as
-// nothing looks at each connect(2), "listed" means that no unix socket can be
-// made at all, and a policy that lists one is refused.
-func filterMode(in input) seccomp.Mode {
-	if in.UnixSockets == policy.SocketsAll {
-		return seccomp.Unix
-	}
-	return seccomp.Base
-}
-
 // embedded are the programs that this build carries for an architecture.
 func embedded(arch string, mode seccomp.Mode) (*Parts, error) {
 	program, err := stub.Binary(arch)
@@ -32,7 +22,18 @@ func embedded(arch string, mode seccomp.Mode) (*Parts, error) {
 	if err != nil {
 		return nil, partRefusal("seccomp filter", arch, err)
 	}
-	return &Parts{Stub: program, StubSHA256: sum, Filter: filter}, nil
+	notify, err := seccomp.Program(arch, seccomp.Notify)
+	if err != nil {
+		return nil, partRefusal("seccomp filter", arch, err)
+	}
+	p := &Parts{Stub: program, StubSHA256: sum, Filter: filter, Notify: notify}
+	if mode == seccomp.Listed {
+		p.hand, err = seccomp.Program(arch, seccomp.Base)
+	}
+	if err != nil {
+		return nil, partRefusal("seccomp filter", arch, err)
+	}
+	return p, nil
 }
 
 func partRefusal(what, arch string, err error) error {

@@ -12,7 +12,7 @@ import (
 )
 
 // planOf is the launch as it is pinned.
-func planOf(in input, m Machine, o Options, b *builder, l *Launch) *plan.Plan {
+func planOf(in input, m Machine, o Options, b *builder, l *Launch, md mediation) *plan.Plan {
 	f, data := freshNames(o.Fresh), planData(l.Data)
 	return &plan.Plan{
 		Version: plan.Version, Backend: "bwrap", Tool: m.Bwrap,
@@ -25,8 +25,8 @@ func planOf(in input, m Machine, o Options, b *builder, l *Launch) *plan.Plan {
 		DenyHosts: hostTexts(in.Network.Deny),
 		Sockets:   socketPaths(in.Sockets),
 		Listeners: l.Setup.Listen,
-		Layers:    layers(m),
-		Filter:    plan.Filter{Mode: string(filterMode(in)), Arch: m.Arch, SHA256: digest(o.Parts.Filter)},
+		Layers:    layers(m, md),
+		Filter:    plan.Filter{Mode: string(md.mode), Arch: m.Arch, SHA256: digest(o.Parts.Filter), Notify: notifyDigest(o, md)},
 		// TERM reaches the command itself, which may handle it.
 		Signals: plan.Signals{Stop: "term"},
 		Require: in.Require, Owner: in.Owner, Paths: f.paths(in.Paths), Notes: in.Notes,
@@ -51,6 +51,14 @@ func planData(data []Datum) []plan.Data {
 func stubDigest(data []plan.Data) string {
 	i := slices.IndexFunc(data, func(d plan.Data) bool { return d.Name == DataStub })
 	return data[i].SHA256
+}
+
+// notifyDigest is the second program's, where it is loaded.
+func notifyDigest(o Options, md mediation) string {
+	if !md.notify {
+		return ""
+	}
+	return digest(o.Parts.Notify)
 }
 
 func socketPaths(sockets []guard.Socket) []string {

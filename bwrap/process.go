@@ -46,7 +46,9 @@ type StartOptions struct {
 	// Fresh are the directories that the plan calls by name, for the record.
 	Fresh  []Fresh
 	Events event.Sink
-	Run    string // the run's name in events
+	// AllFlows reports what was allowed, too.
+	AllFlows bool
+	Run      string // the run's name in events
 	// Grace is how long a stop waits between SIGTERM and SIGKILL. Zero means
 	// ten seconds, as engines have it.
 	Grace time.Duration

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold/event"
+	"pinfold/notify"
 	"pinfold/plan"
 	"pinfold/policy"
 )
@@ -26,6 +27,7 @@ type Process struct {
 	forwarder *forwarder
 	relay     *relay
 	egress    Egress
+	engine    *notify.Engine
 	listeners []net.Listener
 	serving   sync.WaitGroup
 	leases    *leases
@@ -148,6 +150,9 @@ func (p *Process) cleanUp() error {
 	p.relay.finish(err == nil)
 	p.forwarder.stop()
 	p.control.close()
+	if p.engine != nil {
+		p.engine.Close()
+	}
 	err = errors.Join(err, p.endEgress())
 	if err == nil || p.leases == nil {
 		err = errors.Join(err, p.leases.release())

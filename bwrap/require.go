@@ -7,6 +7,7 @@ import (
 
 	"pinfold/plan"
 	"pinfold/policy"
+	"pinfold/stub/seccomp"
 	"pinfold/stub/wire"
 )
 
@@ -18,14 +19,30 @@ var minVersion = [3]int{0, 8, 0}
 var alwaysOn = []string{"userns", "mountns", "pidns", "netns", "ipcns", "utsns", "cgroupns", "no_userns_inside", "no_capabilities", "no_new_privs", "seccomp"}
 
 // layers lists what holds the boundary on this machine, and what doesn't.
-func layers(m Machine) []plan.Layer {
+func layers(m Machine, md mediation) []plan.Layer {
 	var ls []plan.Layer
 	for _, name := range alwaysOn {
 		ls = append(ls, plan.Layer{Name: name, State: "on"})
 	}
+	ls = append(ls, plan.Layer{Name: "seccomp_notify", State: notifyState(m, md)})
 	return append(ls,
 		landlockLayer("landlock", m.LandlockABI, wire.LandlockABI),
 		landlockLayer("landlock_scope", m.LandlockABI, landlockScopeABI))
+}
+
+func notifyState(m Machine, md mediation) string {
+	if md.notify {
+		return "on"
+	}
+	return "off: " + whyNoNotify(m, md)
+}
+
+// whyNoNotify says why connections aren't handed over.
+func whyNoNotify(m Machine, md mediation) string {
+	if md.mode == seccomp.Unix {
+		return "unix_sockets is all, so nothing is asked"
+	}
+	return whyNoSockets(m)
 }
 
 // landlockLayer is in force where the kernel's ABI is at least min.
@@ -62,9 +79,9 @@ func less(a, b [3]int) bool {
 
 // checkRequire refuses a launch when a layer that the policy insists on isn't
 // in force, or isn't known.
-func checkRequire(require []string, m Machine) error {
+func checkRequire(require []string, m Machine, md mediation) error {
 	for _, want := range require {
-		if why := unmet(want, m); why != "" {
+		if why := unmet(want, m, md); why != "" {
 			return &policy.Refusal{
 				Reason: policy.Unavailable, Code: "requirement_unmet", Subject: want, Rule: "require",
 				Why: fmt.Sprintf("cannot meet requirement %q: %s", want, why),
@@ -76,7 +93,7 @@ func checkRequire(require []string, m Machine) error {
 }
 
 // unmet says why a requirement doesn't hold, or "".
-func unmet(want string, m Machine) string {
+func unmet(want string, m Machine, md mediation) string {
 	for _, name := range alwaysOn {
 		if want == name {
 			return ""
@@ -88,8 +105,10 @@ func unmet(want string, m Machine) string {
 		return "no such layer is known"
 	case name == "landlock" && m.LandlockABI < max(min, wire.LandlockABI):
 		return fmt.Sprintf("got Landlock ABI %d, wanted %d", m.LandlockABI, max(min, wire.LandlockABI))
-	case name == "landlock":
+	case name == "landlock", name == "seccomp_notify" && md.notify:
 		return ""
+	case name == "seccomp_notify":
+		return whyNoNotify(m, md)
 	}
 	return "the process tier has no means for it yet"
 }

@@ -61,7 +61,11 @@ func (l *Launch) shellArgs() (args, redirects []string) {
 			continue
 		}
 		args[i] = strconv.Itoa(fd)
-		redirects = append(redirects, redirect(fd, d.Content))
+		content := d.Content
+		if d.Name == DataSeccomp && l.hand != nil {
+			content = l.hand // nobody answers what the launch's hands over
+		}
+		redirects = append(redirects, redirect(fd, content))
 		fd++
 	}
 	return args, redirects

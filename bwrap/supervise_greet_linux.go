@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pinfold/notify"
 	"pinfold/stub/wire"
 )
 
@@ -27,7 +28,7 @@ func (s *launcher) greet(ctx context.Context) error {
 		return s.stubError("the stub's greeting is wrong", err)
 	}
 	want := wire.Greeting{
-		Version: wire.Version, Listeners: len(s.setup.Listen),
+		Version: wire.Version, Listeners: len(s.setup.Listen), Sockets: len(s.setup.Sockets),
 		TTY: s.setup.TTY != 0, Filter: len(s.setup.Filter) > 0,
 	}
 	if g != want || len(pk.fds) != g.Descriptors() || pk.cred == nil {
@@ -50,6 +51,31 @@ func (s *launcher) takeAll(pk *packet) error {
 		}
 		s.listeners = append(s.listeners, l)
 	}
+	sockets := s.takeSockets(pk)
+	if err := s.takeTerminal(pk); err != nil {
+		closeAll(sockets)
+		return err
+	}
+	return s.takeFilter(pk, sockets)
+}
+
+// takeSockets takes the sockets that the stub made for this side.
+func (s *launcher) takeSockets(pk *packet) []int {
+	var fds []int
+	for range s.setup.Sockets {
+		fds = append(fds, pk.take())
+	}
+	return fds
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		closeFD(&fd)
+	}
+}
+
+// takeTerminal takes the terminal's master, where there is one.
+func (s *launcher) takeTerminal(pk *packet) error {
 	if s.setup.TTY == 0 {
 		return nil
 	}
@@ -61,6 +87,27 @@ func (s *launcher) takeAll(pk *packet) error {
 	if s.relay, err = newRelay(s.term, master); err != nil {
 		master.Close()
 		return err
+	}
+	return nil
+}
+
+// takeFilter makes the one that answers what the second filter hands over.
+func (s *launcher) takeFilter(pk *packet, sockets []int) error {
+	if len(s.setup.Filter) == 0 {
+		return nil
+	}
+	o := notify.Options{
+		Listener: pk.take(), Diag: -1, Witness: -1,
+		Sockets: s.launch.Sockets, AllSockets: s.launch.AllSockets,
+		Events: s.o.Events, AllFlows: s.o.AllFlows, Run: s.o.Run,
+	}
+	if err := s.sortSockets(sockets, &o); err != nil {
+		closeAll([]int{o.Listener, o.Diag, o.Witness})
+		return s.stubError("a socket isn't what was asked for", err)
+	}
+	var err error
+	if s.engine, err = notify.New(o); err != nil {
+		return s.stubError("system calls can't be answered", err)
 	}
 	return nil
 }
@@ -78,6 +125,7 @@ func (s *launcher) letGo(ctx, serving context.Context) error {
 	if err := s.serveAll(ctx, serving); err != nil {
 		return err
 	}
+	s.answer()
 	if s.relay != nil {
 		s.relay.start()
 		s.released = true

@@ -53,6 +53,9 @@ func (s *launcher) undo(cause error) error {
 	}
 	s.relay.finish(s.released && err == nil)
 	s.forwarder.stop()
+	if s.engine != nil {
+		s.engine.Close()
+	}
 	s.abandonEgress()
 	for _, l := range s.listeners {
 		l.Close()

@@ -2,6 +2,7 @@ package bwrap
 
 import (
 	"pinfold/guard"
+	"pinfold/policy"
 	"pinfold/stub/wire"
 )
 
@@ -18,11 +19,18 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 	if err := checkMachine(m); err != nil {
 		return nil, err
 	}
-	if err := checkRequire(in.Require, m); err != nil {
+	if o.Parts != nil && o.Parts.Notify == nil {
+		m.Notify, m.NotifyWhy = false, "the launch has no second filter"
+	}
+	md := mediate(in, m)
+	if err := checkRequire(in.Require, m, md); err != nil {
+		return nil, err
+	}
+	if err := checkSockets(in, m); err != nil {
 		return nil, err
 	}
 	if o.Parts == nil {
-		parts, err := embedded(m.Arch, filterMode(in))
+		parts, err := embedded(m.Arch, md.mode)
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +47,9 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 		Setup:  setup(in, m, o, b),
 		setEnv: in.SetEnv,
 		fresh:  o.Fresh,
+		hand:   o.Parts.hand,
 	}
+	l.mediate(in, o, md)
 	if err := checkSize(b, l, in); err != nil {
 		return nil, err
 	}
@@ -48,8 +58,20 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 		l.Setup.Listen = []string{ProxyAddress}
 	}
 	l.Setup.Env = commandEnv(in.Env, l.Proxy)
-	l.Plan = planOf(in, m, o, b, l)
+	l.Plan = planOf(in, m, o, b, l, md)
 	return l, nil
+}
+
+// mediate has the stub load the second filter and make what the supervisor
+// needs to answer it.
+func (l *Launch) mediate(in input, o Options, md mediation) {
+	if !md.notify {
+		return
+	}
+	l.Setup.Filter = o.Parts.Notify
+	l.Setup.Sockets = socketsForSupervisor(md)
+	l.Sockets = listedSockets(in)
+	l.AllSockets = in.UnixSockets == policy.SocketsAll
 }
 
 // isolation is what every launch begins with. --unshare-user is asked for by

@@ -24,7 +24,6 @@ var unbuiltFields = []unbuilt{
 	{"network.expose", func(in input) bool { return len(in.Network.Expose) > 0 }, "leave the field out"},
 	{"network.budget", func(in input) bool { return in.Network.Budget != policy.Budget{} }, "leave the field out"},
 	{"network.upstream", func(in input) bool { return in.Network.Upstream != "" }, "leave the field out"},
-	{"sockets", func(in input) bool { return len(in.Sockets) > 0 && in.UnixSockets != policy.SocketsAll }, `use "unix_sockets": "all", which lets the command reach every socket that it sees`},
 	{"limits.cpus", func(in input) bool { return in.Limits.CPUs != 0 }, "leave the field out"},
 	{"limits.memory", func(in input) bool { return in.Limits.Memory != 0 }, "leave the field out"},
 	{"limits.pids", func(in input) bool { return in.Limits.PIDs != 0 }, "leave the field out"},

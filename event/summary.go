@@ -17,6 +17,7 @@ const (
 
 // Blocked is one target that was denied.
 type Blocked struct {
+	Kind   Kind
 	Target string
 	Reason string
 	Hint   string
@@ -48,7 +49,7 @@ func (s *Summary) Emit(e Event) {
 	case len(s.seen) >= maxBlocked:
 		s.more++
 	default:
-		s.seen[key] = &Blocked{Target: e.Target, Reason: e.Reason, Hint: e.Hint, Count: 1, first: int64(len(s.seen))}
+		s.seen[key] = &Blocked{Kind: e.Kind, Target: e.Target, Reason: e.Reason, Hint: e.Hint, Count: 1, first: int64(len(s.seen))}
 	}
 }
 
@@ -102,13 +103,21 @@ func atLeast(n int, open bool) string {
 	return fmt.Sprint(n)
 }
 
+// list is the list of the policy that would allow it.
+func (b Blocked) list() string {
+	if b.Kind == Socket {
+		return "sockets"
+	}
+	return "network.allow"
+}
+
 func (b Blocked) text() string {
 	text := b.Target
 	if b.Count > 1 {
 		text += fmt.Sprintf(" ×%d", b.Count)
 	}
 	if b.Hint != "" {
-		return text + fmt.Sprintf(" (add %q to network.allow)", b.Hint)
+		return text + fmt.Sprintf(" (add %q to %s)", b.Hint, b.list())
 	}
 	if b.Reason != "" {
 		text += " (" + b.Reason + ")"

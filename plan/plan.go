@@ -72,6 +72,9 @@ type Filter struct {
 	Mode   string `json:"mode"`
 	Arch   string `json:"arch"`
 	SHA256 string `json:"sha256"`
+	// Notify is the digest of the second program, which hands connections to
+	// the supervisor; empty where none is loaded.
+	Notify string `json:"notify,omitempty"`
 }
 
 // Signals declares what a stop delivers.

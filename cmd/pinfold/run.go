@@ -92,7 +92,8 @@ func (r *oneRun) startOptions() bwrap.StartOptions {
 		Streams: r.streams(),
 		Egress:  func() (bwrap.Egress, error) { return r.proxy(sink), nil },
 		Record:  r.record, Fresh: r.fresh, Events: sink, Run: r.name,
-		Grace: r.options.grace, Forward: true, State: r.state,
+		AllFlows: r.options.level == event.LevelAll,
+		Grace:    r.options.grace, Forward: true, State: r.state,
 		Notice: func(s string) { r.p.notice("%s", s) },
 	}
 }

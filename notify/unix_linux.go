@@ -1,0 +1,109 @@
+package notify
+
+import (
+	"encoding/binary"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold/event"
+)
+
+// unixSocket judges a connection of a unix socket, and answers the address to
+// connect to. The returned descriptor, -1 for none, is what that address
+// names.
+func (e *Engine) unixSocket(c *caller, s *socket, id uint64, sa []byte) (target []byte, held int, errno unix.Errno) {
+	if s.kind != unix.SOCK_STREAM && s.kind != unix.SOCK_SEQPACKET {
+		return nil, -1, unix.EACCES // one that was passed in
+	}
+	if family(sa) != unix.AF_UNIX || len(sa) < 3 {
+		return nil, -1, unix.EINVAL
+	}
+	if sa[2] == 0 {
+		// An abstract name is looked up in the socket's network namespace,
+		// which is the sandbox's (unix_find_abstract): it can't lead out.
+		return sa, -1, 0
+	}
+	path := cString(sa[2:])
+	fd, err := c.openAt(path)
+	if err != nil {
+		return nil, -1, asErrno(err)
+	}
+	if errno := e.judge(c, id, fd, path); errno != 0 {
+		unix.Close(fd)
+		return nil, -1, errno
+	}
+	return pathAddress("/proc/self/fd/" + strconv.Itoa(fd)), fd, 0
+}
+
+func family(sa []byte) uint16 { return binary.NativeEndian.Uint16(sa) }
+
+func pathAddress(path string) []byte {
+	sa := binary.NativeEndian.AppendUint16(nil, unix.AF_UNIX)
+	return append(append(sa, path...), 0)
+}
+
+// judge decides about an opened unix socket, and reports a refusal.
+func (e *Engine) judge(c *caller, id uint64, fd int, path string) unix.Errno {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return asErrno(err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return unix.ECONNREFUSED
+	}
+	if e.o.AllSockets {
+		return 0
+	}
+	if s := e.listed(st.Dev, st.Ino); s != nil {
+		e.report(c, id, event.Event{Action: event.Allowed, Target: s.Path, Rule: s.Rule})
+		return 0
+	}
+	switch e.owner(c, fd, &st) {
+	case ownerInside:
+		return 0
+	case ownerNobody:
+		return unix.ECONNREFUSED
+	}
+	e.report(c, id, event.Event{
+		Action: event.Denied, Target: path, Reason: "not_listed", Hint: path, Rule: "sockets",
+	})
+	return unix.EACCES
+}
+
+// listed is the entry that a socket is of, or nil.
+func (e *Engine) listed(dev, ino uint64) *Socket {
+	for i := range e.o.Sockets {
+		s := &e.o.Sockets[i]
+		if s.Dev == dev && s.Ino == ino || s.Fixed && standsAt(s.Path, dev, ino) {
+			return s
+		}
+	}
+	return nil
+}
+
+// standsAt says whether the host has this very socket at a canonical path.
+func standsAt(path string, dev, ino uint64) bool {
+	fd, err := openBelow(unix.AT_FDCWD, path, unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Dev == dev && st.Ino == ino
+}
+
+// report emits an event of the socket kind. An allowed one is only wanted
+// with all flows.
+func (e *Engine) report(c *caller, id uint64, ev event.Event) {
+	if e.o.Events == nil || ev.Action == event.Allowed && !e.o.AllFlows {
+		return
+	}
+	pid, program := c.who()
+	if !isWaiting(e.fd, id) {
+		pid, program = 0, ""
+	}
+	ev.Time, ev.Run, ev.Kind, ev.PID, ev.Program = time.Now(), e.o.Run, event.Socket, pid, program
+	e.o.Events.Emit(ev)
+}
