@@ -57,6 +57,9 @@ var errBodyOver = errors.New("the exchange is over")
 func (b *body) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.eof.Load() { // net/http asks once more
+		return 0, io.EOF
+	}
 	if b.expect {
 		if err := b.await(); err != nil {
 			return 0, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 )
 
 // Resolver looks a name up. [net.Resolver] is one.
@@ -15,11 +16,9 @@ type Resolver interface {
 
 // resolve looks a normalised name up once, in absolute form, so that the
 // resolver's search domains (resolv.conf(5)) can't turn "intranet" into
-// "intranet.corp.example". The hosts file is still asked: Go's resolver
-// compares its entries with the dot added. The pure Go resolver is used so
-// that no module of nsswitch.conf(5) sees, or rewrites, the name.
+// "intranet.corp.example".
 func (d *Dialer) resolve(ctx context.Context, t Target, name string) ([]netip.Addr, *Error) {
-	var r Resolver = &net.Resolver{PreferGo: true}
+	var r Resolver = systemResolver{}
 	if d.Resolver != nil {
 		r = d.Resolver
 	}
@@ -31,6 +30,27 @@ func (d *Dialer) resolve(ctx context.Context, t Target, name string) ([]netip.Ad
 		return nil, &Error{Code: CodeNoSuchHost, Target: t.String(), Why: "its name has no address"}
 	}
 	return unique(list), nil
+}
+
+// systemResolver is the machine's resolver as Go speaks it: no module of
+// nsswitch.conf(5) sees, or rewrites, the name.
+type systemResolver struct{}
+
+var errNoDNS = errors.New("only the hosts file is asked")
+
+// LookupNetIP takes absolute names. Go finds those in the hosts file where
+// they have more than one label; the file's own "localhost" it only finds
+// without the dot, and would search for then. So such a name is first asked
+// for with a name service that can't be reached.
+func (systemResolver) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	if name := strings.TrimSuffix(host, "."); !strings.Contains(name, ".") {
+		files := net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errNoDNS }}
+		if list, err := files.LookupNetIP(ctx, network, name); err == nil {
+			return list, nil
+		}
+	}
+	dns := net.Resolver{PreferGo: true}
+	return dns.LookupNetIP(ctx, network, host) //nolint:wrapcheck // resolveError says what it was
 }
 
 func resolveError(t Target, err error) *Error {
