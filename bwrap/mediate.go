@@ -3,8 +3,6 @@ package bwrap
 import (
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"pinfold/notify"
 	"pinfold/policy"
 	"pinfold/stub/seccomp"
@@ -70,13 +68,21 @@ func checkSockets(in input, m Machine) error {
 	}
 }
 
+// Numbers of the Linux kernel, socket(2), which a translation on any platform
+// needs.
+const (
+	afNetlink       = 16
+	sockRaw         = 3
+	netlinkSockDiag = 4
+)
+
 // socketsForSupervisor are the sockets that the stub makes for the
 // supervisor.
 func socketsForSupervisor(md mediation) []wire.Socket {
 	if md.mode != seccomp.Listed {
 		return nil
 	}
-	return []wire.Socket{{Domain: unix.AF_NETLINK, Type: unix.SOCK_RAW, Protocol: unix.NETLINK_SOCK_DIAG}}
+	return []wire.Socket{{Domain: afNetlink, Type: sockRaw, Protocol: netlinkSockDiag}}
 }
 
 // listedSockets are the sockets that the policy lists, as the supervisor
