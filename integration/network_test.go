@@ -1,0 +1,100 @@
+//go:build linux
+
+package integration_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+)
+
+// server is one of ours on the host's loopback; hits counts what arrives.
+func server(t *testing.T, answer string) (address string, hits func() int) {
+	t.Helper()
+	count := make(chan int, 1)
+	count <- 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		count <- <-count + 1
+		fmt.Fprintf(w, "%s %s %s", answer, r.Method, r.URL.Path)
+	}))
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String(), func() int { n := <-count; count <- n; return n }
+}
+
+func allows(hosts ...string) doc {
+	p := workspaceOnly()
+	p["network"] = doc{"allow": hosts}
+	return p
+}
+
+const curl = "curl -sS --max-time 20 --noproxy '' "
+
+func TestAllowedAndDeniedHosts(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	open, _ := server(t, "allowed")
+	closed, hits := server(t, "denied")
+	res := l.wrap(t, sh(allows(open), curl+"http://"+open+"/a; echo; "+curl+"-p http://"+open+"/b; echo; "+
+		curl+"-o /dev/null -w '%{http_code}\\n' http://"+closed+"/c; "+curl+"-p http://"+closed+"/d >/dev/null 2>&1 && echo tunnelled; "+curl+"-o /dev/null -w '%{http_code}\\n' http://denied.example/"))
+	if want := "allowed GET /a\nallowed GET /b\n403\n403\n"; res.stdout != want {
+		t.Errorf("want %q: %v", want, res)
+	}
+	if hits() != 0 {
+		t.Errorf("the denied server was reached %d times", hits())
+	}
+	if !strings.Contains(res.stderr, closed) || !strings.Contains(res.stderr, "denied.example") {
+		t.Errorf("the closing line doesn't name what was blocked: %v", res)
+	}
+}
+
+// TestProxyIsTheOnlyWayOut: an address that the policy allows is not reachable
+// but through the proxy, and the proxy's listener belongs to the sandbox alone.
+func TestProxyIsTheOnlyWayOut(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	open, hits := server(t, "allowed")
+	host, port, err := net.SplitHostPort(open)
+	must(t, err)
+	res := l.wrap(t, launch{policy: allows(open), argv: []string{built.attack, "tcp", host, port}})
+	if res.code != exitHeld || hits() != 0 {
+		t.Errorf("reached directly: %v", res)
+	}
+	run := l.start(t, sh(allows(open), "echo $http_proxy > "+l.run+"/proxy.tmp; mv "+l.run+"/proxy.tmp "+l.run+"/proxy; sleep 100"))
+	run.await(t, l.run+"/proxy")
+	proxy := strings.TrimPrefix(strings.TrimSpace(read(t, l.run+"/proxy")), "http://")
+	if c, err := net.Dial("tcp", strings.TrimSuffix(proxy, "/")); err == nil {
+		c.Close()
+		t.Errorf("the proxy of a sandbox answers at %s on the host", proxy)
+	}
+}
+
+func TestRebindingAndPrivateAddressesAreRefused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	open, _ := server(t, "allowed")
+	secretServer, hits := server(t, "private")
+	_, port, err := net.SplitHostPort(secretServer)
+	must(t, err)
+	// The name is allowed; the loopback address that it resolves to is not.
+	name, err := os.Hostname()
+	must(t, err)
+	res := l.wrap(t, sh(allows(open, "localhost", name, "localtest.example"), curl+"-o /dev/null -w '%{http_code}\\n' http://localhost:"+port+"/; "+
+		curl+"-o /dev/null -w '%{http_code}\\n' http://0x7f.1:"+port+"/; "+curl+"-o /dev/null -w '%{http_code}\\n' 'http://[::ffff:127.0.0.1]:"+port+"/'"))
+	if strings.Contains(res.stdout, "200") || hits() != 0 {
+		t.Errorf("a loopback service was reached through an allowed name: %v", res)
+	}
+}
+
+func TestManyConnectionsAtOnce(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	open, hits := server(t, "allowed")
+	res := l.wrap(t, sh(allows(open), "i=0; while [ $i -lt 60 ]; do "+curl+"-o /dev/null -w '%{http_code}\\n' http://"+open+"/$i & i=$((i+1)); done; wait"))
+	if got := strings.Count(res.stdout, "200\n"); got != 60 || hits() != 60 {
+		t.Errorf("%d of 60 answered, %d arrived: %v", got, hits(), res)
+	}
+}
