@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,23 +15,36 @@ import (
 // writing to them would write there. A name that is covered counts as
 // elsewhere.
 func (g *gate) checkLinks(ctx context.Context, found walkResult) error {
+	first := g.count(found)
+	if len(first.open()) == 0 {
+		return nil
+	}
+	// Somebody may be at work there: git, for one, gives each new object a
+	// second name for a moment. What is so at a second look too stays so.
+	again, err := g.walkGrants(ctx)
+	if err != nil {
+		return err
+	}
+	l := g.count(again)
+	maps.DeleteFunc(l, func(id FileID, _ *account) bool { return !first.isOpen(id) })
+	if err := g.allowFrom(ctx, l); err != nil {
+		return err
+	}
+	if open := l.open(); len(open) > 0 {
+		return g.linkRefusal(open)
+	}
+	return nil
+}
+
+// count adds up the names that may be written.
+func (g *gate) count(found walkResult) ledger {
 	l := ledger{}
 	for _, n := range found.linked {
 		if g.lattice.at(n.path).access == ReadWrite {
 			l.add(n)
 		}
 	}
-	if len(l.open()) == 0 {
-		return nil
-	}
-	if err := g.allowFrom(ctx, l); err != nil {
-		return err
-	}
-	open := l.open()
-	if len(open) == 0 {
-		return nil
-	}
-	return g.linkRefusal(open)
+	return l
 }
 
 // account is what is known of one object's names.
@@ -52,6 +66,11 @@ func (l ledger) add(n named) {
 		a.first = n
 	}
 	a.seen++
+}
+
+func (l ledger) isOpen(id FileID) bool {
+	a := l[id]
+	return a != nil && a.seen < a.first.links
 }
 
 // open are the accounts with names that weren't seen, by path.

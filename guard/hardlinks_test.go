@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"pinfold/guard"
@@ -227,6 +228,39 @@ func TestAllowedStoreIsNamedInThePlan(t *testing.T) {
 	}}.grant(tr)
 	if notes := strings.Join(g.Notes(), "\n"); !strings.Contains(notes, "1 files") || !strings.Contains(notes, tr.path("store")) {
 		t.Errorf("notes = %q", notes)
+	}
+}
+
+// A workspace in which files get and lose second names all the while is no
+// reason to refuse.
+func TestNamesThatComeAndGo(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	for i := range 300 {
+		tr.files(fmt.Sprintf("ws/%d/f", i))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var busy sync.WaitGroup
+	busy.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			a, b := tr.path(fmt.Sprintf("ws/%d/f", i%300)), tr.path(fmt.Sprintf("ws/%d/g", (i+150)%300))
+			_ = os.Link(a, b)
+			_ = os.Remove(b)
+		}
+	})
+	defer busy.Wait()
+	defer stop()
+	refused := 0
+	for range 50 {
+		g, err := launch{write: []string{"{workspace}"}}.run(tr)
+		if err != nil {
+			refused++
+			continue
+		}
+		g.Close()
+	}
+	if refused > 5 {
+		t.Errorf("%d of 50 launches were refused", refused)
 	}
 }
 
