@@ -1,0 +1,88 @@
+package egress
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// maxPending bounds the connections that were announced and haven't arrived:
+// those that failed or were given up never will.
+const maxPending = 4096
+
+// pending is a connection on its way.
+type pending struct {
+	target  Target
+	pid     int
+	program string
+}
+
+// flows knows connections by their source address. Announcement and arrival
+// come in any order.
+type flows struct {
+	mu      sync.Mutex
+	pending map[netip.AddrPort]*pending
+	order   []netip.AddrPort // by age, those that have arrived among them
+	waiting map[netip.AddrPort]chan *pending
+}
+
+func newFlows() *flows {
+	return &flows{pending: map[netip.AddrPort]*pending{}, waiting: map[netip.AddrPort]chan *pending{}}
+}
+
+// put announces a connection.
+func (f *flows) put(from netip.AddrPort, p *pending) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ch := f.waiting[from]; ch != nil {
+		delete(f.waiting, from)
+		ch <- p // it has room
+		return
+	}
+	if _, known := f.pending[from]; !known {
+		f.order = append(f.order, from)
+	}
+	f.pending[from] = p
+	for len(f.order) > maxPending {
+		delete(f.pending, f.order[0])
+		f.order = f.order[1:]
+	}
+}
+
+// take finds the announcement of a connection that has arrived, and waits for
+// it as long as it is told to. Nil: there was none.
+func (f *flows) take(from netip.AddrPort, wait time.Duration) *pending {
+	ch, p := f.expect(from, wait)
+	if p != nil || ch == nil {
+		return p
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case p = <-ch:
+		return p
+	case <-timer.C:
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.waiting[from] == ch {
+		delete(f.waiting, from)
+		return nil
+	}
+	return <-ch // it came at the last moment
+}
+
+func (f *flows) expect(from netip.AddrPort, wait time.Duration) (chan *pending, *pending) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p := f.pending[from]; p != nil {
+		delete(f.pending, from)
+		return nil, p
+	}
+	if wait == 0 {
+		return nil, nil
+	}
+	ch := make(chan *pending, 1)
+	f.waiting[from] = ch
+	return ch, nil
+}
