@@ -328,15 +328,16 @@ func TestRunTimeout(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		script, stop string
+		grace        time.Duration
 	}{
-		"hears": {"trap 'exit 5' TERM; echo ready; while :; do sleep 0.01; done", "term"},
-		"deaf":  {"trap '' TERM; echo ready; while :; do sleep 0.01; done", "kill"},
+		"hears": {"trap 'exit 5' TERM; echo ready; while :; do sleep 0.01; done", "term", 20 * time.Second},
+		"deaf":  {"trap '' TERM; echo ready; while :; do sleep 0.01; done", "kill", 100 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 			defer cancel()
-			r, err := startLaunch(t, ctx, realLaunch(t, command(c.script)), bwrap.StartOptions{Grace: 200 * time.Millisecond}, "")
+			r, err := startLaunch(t, ctx, realLaunch(t, command(c.script)), bwrap.StartOptions{Grace: c.grace}, "")
 			must(t, err)
 			got := r.wait(t)
 			want := bwrap.Exit{Code: bwrap.CodeTimeout, Reason: bwrap.Timeout, Stop: c.stop, Signal: got.exit.Signal}

@@ -23,8 +23,8 @@ type relay struct {
 	saved    *unix.Termios // the outer terminal's own modes while it is raw
 	finished bool
 
-	drained chan struct{}
-	input   sync.WaitGroup
+	drained chan struct{} // closed after the last output
+	quiet   chan struct{} // closed after the last input
 }
 
 // chunk is what is carried at once; all that the relay holds is two of them.
@@ -32,7 +32,7 @@ const chunk = 32 << 10
 
 // newRelay prepares a relay; nothing is carried before start.
 func newRelay(t terminals, master *os.File) (*relay, error) {
-	r := &relay{t: t, master: master, wake: -1, poll: -1, drained: make(chan struct{})}
+	r := &relay{t: t, master: master, wake: -1, poll: -1, drained: make(chan struct{}), quiet: make(chan struct{})}
 	if t.in < 0 {
 		return r, nil
 	}
@@ -66,7 +66,7 @@ func (r *relay) start() {
 	r.enter()
 	go r.carryOutput()
 	if r.t.in >= 0 {
-		r.input.Go(r.carryInput)
+		go r.carryInput()
 	}
 }
 
@@ -196,6 +196,7 @@ const (
 
 // carryInput carries what is typed while this process is in the foreground.
 func (r *relay) carryInput() {
+	defer close(r.quiet)
 	buf := make([]byte, chunk)
 	looks, timeout := 0, -1
 	for {
@@ -282,7 +283,9 @@ func (r *relay) finish(started bool) {
 	r.finished = true
 	r.mu.Unlock()
 	r.master.Close() // also ends a write that waits for a command that has gone
-	r.input.Wait()
+	if started && r.hasInput() {
+		<-r.quiet
+	}
 	r.closeFDs()
 }
 

@@ -19,6 +19,7 @@ func (s *launcher) greet(ctx context.Context) error {
 	if err != nil {
 		return s.brokeOff(ctx, err)
 	}
+	s.monitor.settled = true
 	defer pk.close()
 	if err := pk.failure(); err != nil {
 		return err

@@ -24,6 +24,9 @@ type monitor struct {
 	// Until then the pid can't be another process's.
 	gone   chan struct{}
 	status unix.WaitStatus
+	// settled: something came out of the sandbox, so bubblewrap's two sides
+	// no longer wait for each other.
+	settled bool
 }
 
 // spawn is what to run.
@@ -158,7 +161,7 @@ func (m *monitor) end(initFD int) {
 	if initFD >= 0 {
 		m.kill(initFD)
 	}
-	if m.within(patience) {
+	if !m.settled && m.within(patience) {
 		return
 	}
 	for _, pid := range children(m.pid) {

@@ -18,8 +18,10 @@ func (s *launcher) brokeOff(ctx context.Context, cause error) error {
 		return context.Cause(ctx)
 	}
 	s.Process.control.close() // a stub that waits gives up
+	isClosed := errors.Is(cause, errClosed)
+	s.monitor.settled = s.monitor.settled || !isClosed
 	s.monitor.end(s.family.initFD)
-	if s.family.initFD >= 0 {
+	if s.family.initFD >= 0 || !isClosed {
 		return s.stubError("the stub broke off", cause)
 	}
 	return bwrapError(s.launch.Plan.Tool.Path, how(s.monitor.status), captured(s.capture))
