@@ -2,6 +2,7 @@ package guard
 
 import (
 	"fmt"
+	"slices"
 
 	"pinfold/policy"
 )
@@ -141,10 +142,11 @@ func (g *gate) bindShares() error {
 	return nil
 }
 
-// bindPolicyFiles keeps the files that the policy came from as they are: the
-// next launch reads them.
+// bindPolicyFiles keeps the files that the policy came from as they are, and
+// the directories that others come from: the next launch reads them. No
+// exception of guard_workspace lifts this.
 func (g *gate) bindPolicyFiles() error {
-	files := []string{g.request.PolicyFile}
+	files := append([]string{g.request.PolicyFile}, g.request.Settings...)
 	for _, s := range g.policy.Sources {
 		files = append(files, s.File)
 	}
@@ -157,6 +159,9 @@ func (g *gate) bindPolicyFiles() error {
 		b, err := g.literal("the policy's own file", f, ClassProtected, verbReadOnly)
 		if err != nil {
 			return err
+		}
+		if slices.Contains(g.request.Settings, f) {
+			b.usual, b.rule.Source = Dir, "pinfold's settings"
 		}
 		g.readOnly = append(g.readOnly, b)
 	}

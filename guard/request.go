@@ -31,8 +31,11 @@ type Request struct {
 	// Runtime is $XDG_RUNTIME_DIR, SSHAuthSock $SSH_AUTH_SOCK: escape sockets.
 	Runtime     string
 	SSHAuthSock string
-	// PolicyFile is protected from writes where it lies in a write grant.
+	// PolicyFile is protected from writes where it lies in a write grant, and
+	// so are the Settings: the directories that the next launch finds its
+	// policy and its ceilings in.
 	PolicyFile string
+	Settings   []string
 
 	Owner Owner
 	Needs Needs

@@ -56,7 +56,7 @@ func guardedHome() []string {
 		".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".inputrc", ".config/fish",
 		".config/powershell", ".config/nushell", ".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".pam_environment",
 		".config/environment.d", ".config/autostart", ".config/systemd", ".config/plasma-workspace", ".gitconfig", ".config/git",
-		".config/direnv", ".envrc", "Library/LaunchAgents",
+		".config/direnv", ".config/pinfold", ".envrc", "Library/LaunchAgents",
 	}
 }
 

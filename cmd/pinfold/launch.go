@@ -159,9 +159,10 @@ func (l *prepared) fillRequest(f *launchFlags, argv []string, state string) erro
 		Home:   at(home),
 		Record: at(f.record), State: state,
 		Runtime: os.Getenv("XDG_RUNTIME_DIR"), SSHAuthSock: os.Getenv("SSH_AUTH_SOCK"),
-		Owner: guard.Owner{Execution: f.execution, Segment: f.segment},
-		Share: each(f.share, at),
-		UID:   os.Geteuid(), GID: os.Getegid(),
+		Settings: settingsDirs(),
+		Owner:    guard.Owner{Execution: f.execution, Segment: f.segment},
+		Share:    each(f.share, at),
+		UID:      os.Geteuid(), GID: os.Getegid(),
 	}
 	l.protected = each(f.protect, at)
 	if l.request.MaxEntries, err = positive("--max-entries", f.maxEntries); err != nil {

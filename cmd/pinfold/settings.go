@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -12,6 +13,21 @@ import (
 
 // systemSettings lie beneath the operator's own.
 const systemSettings = "/etc/pinfold/config.json"
+
+// settingsDirs are where the next launch finds its settings and the operator's
+// own policy, so that nothing inside may write there. The operator's is made:
+// a directory that exists can be kept as it is more simply than a name that
+// nothing stands under. Where it can't be made, the command can't either.
+func settingsDirs() []string {
+	dirs := []string{filepath.Dir(systemSettings)}
+	base, err := xdg("XDG_CONFIG_HOME", ".config")
+	if err != nil {
+		return dirs
+	}
+	own := filepath.Join(base, "pinfold")
+	_ = os.MkdirAll(own, 0o700) // see above
+	return append(dirs, own)
+}
 
 // loadSettings reads the operator's own settings and the machine's, once.
 func (p *program) loadSettings() error {
