@@ -96,6 +96,23 @@ func removeFiles(dir *os.Root) error {
 	return errors.Join(errs...)
 }
 
+// Temporary are the files that a writer of the record left half written when
+// it was killed. Nobody must hold the record.
+func Temporary(path string) ([]string, error) {
+	dir, err := openPrivate(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot look at record %q: %w", path, err)
+	}
+	defer dir.Close() //nolint:errcheck // read only
+	var out []string
+	for _, name := range []string{planFile, rootFile, exitFile} {
+		if _, err := dir.Lstat(temporaryName(name)); err == nil {
+			out = append(out, filepath.Join(path, temporaryName(name)))
+		}
+	}
+	return out, nil
+}
+
 func temporaryName(name string) string { return "." + name + ".new" }
 
 // The journal's words for a stop that came from outside the supervisor.

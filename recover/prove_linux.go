@@ -130,11 +130,11 @@ func (p *prover) proveBoot() error {
 	if p.stored.Root == nil {
 		return nil // nothing was started, in this boot or another
 	}
-	now, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	same, err := isThisBoot(p.stored.Root)
 	if err != nil {
-		return fmt.Errorf("cannot read the boot id: %w", err)
+		return err
 	}
-	if id := strings.TrimSpace(string(now)); id != p.stored.Root.BootID {
+	if !same {
 		return &errRefuted{proof: ProofBoot, why: "the record is of another boot: nothing of it runs any more",
 			fix: "pinfold reap"}
 	}

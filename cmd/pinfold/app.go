@@ -38,6 +38,8 @@ type program struct {
 	// failCode is what a failure of the command at hand exits with, and
 	// usageCode what a wrong use of it does.
 	failCode, usageCode int
+	// launches: a failure means that a launch didn't happen.
+	launches bool
 }
 
 // exitCode is an outcome that has already been reported in full.
@@ -85,7 +87,8 @@ func (p *program) commands() []*cli.Command {
 		p.wrapCommand(), p.planCommand(), p.explainCommand(),
 		p.checkCommand(), p.schemaCommand(), p.initCommand(),
 		p.trustCommand(), p.presetCommand(), p.connectCommand(),
-		p.doctorCommand(), p.adoptCommand(), p.versionCommand(),
+		p.doctorCommand(), p.adoptCommand(), p.waitCommand(), p.signalCommand(),
+		p.psCommand(), p.stopCommand(), p.reapCommand(), p.versionCommand(),
 	}
 	for _, c := range cs {
 		c.Flags = append(c.Flags, p.commonFlags()...)
@@ -157,8 +160,12 @@ func (p *program) onUsageError(c *cli.Context, err error, _ bool) error {
 func (p *program) setCodes(command string) {
 	switch command {
 	case "wrap":
-		p.failCode, p.usageCode = exitRefused, exitRefused
-	case "plan", "explain", "adopt":
+		p.failCode, p.usageCode, p.launches = exitRefused, exitRefused, true
+	case "plan", "explain":
+		p.failCode, p.launches = exitRefused, true
+	case "adopt", "signal", "ps", "stop", "reap":
 		p.failCode = exitRefused
+	case "wait":
+		p.failCode, p.usageCode = exitRefused, exitRefused
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pinfold/bwrap"
+	"pinfold/plan"
 )
 
 // The kinds of directories that are made for one launch, and their place in
@@ -28,12 +29,9 @@ func (l *prepared) makeFresh(state, kind string) (string, error) {
 	parent := filepath.Join(state, kind)
 	err := os.MkdirAll(parent, 0o700)
 	var dir string
-	if err == nil {
-		dir, err = os.MkdirTemp(parent, "")
-	}
 	var lock *os.File
 	if err == nil {
-		lock, err = lockDir(dir)
+		dir, lock, err = makeLocked(parent)
 	}
 	if err != nil {
 		return "", stateRefusal(state, "cannot make a directory in", err)
@@ -41,6 +39,21 @@ func (l *prepared) makeFresh(state, kind string) (string, error) {
 	l.locks = append(l.locks, lock)
 	l.fresh = append(l.fresh, bwrap.Fresh{Name: "{" + kind + "}", Path: dir})
 	return dir, nil
+}
+
+// makeLocked makes a directory with its lock, and keeps a reaping out between
+// the two.
+func makeLocked(parent string) (dir string, lock *os.File, err error) {
+	unlock, err := plan.ShareDir(parent)
+	if err != nil {
+		return "", nil, err
+	}
+	defer unlock()
+	if dir, err = os.MkdirTemp(parent, ""); err != nil {
+		return "", nil, err
+	}
+	lock, err = lockDir(dir)
+	return dir, lock, err
 }
 
 // lockDir takes the lock of a directory, or fails at once.

@@ -15,7 +15,7 @@ import (
 )
 
 // recordsDir is where records are kept beneath the state directory.
-const recordsDir = "records"
+const recordsDir = plan.RecordsDir
 
 // openRecord makes the record directory: dir, or a new one of the run's name
 // beneath the state directory. It is made only once the guard has let the
@@ -27,6 +27,11 @@ func openRecord(dir, state, run string) (*plan.Record, error) {
 			return nil, stateRefusal(state, "cannot keep records in", err)
 		}
 		dir = filepath.Join(parent, run)
+		unlock, err := plan.ShareDir(parent)
+		if err != nil {
+			return nil, stateRefusal(state, "cannot keep records in", err)
+		}
+		defer unlock()
 	}
 	r, err := plan.CreateRecord(dir)
 	var refusal *policy.Refusal

@@ -39,9 +39,9 @@ func (p *program) printFailure(err error) {
 	var r *policy.Refusal
 	var bad policy.ParseErrors
 	switch {
-	case errors.As(err, &bad) && p.failCode != exitRefused:
+	case errors.As(err, &bad) && !p.launches:
 		p.printParseErrors(bad)
-	case errors.As(err, &r) || p.failCode == exitRefused:
+	case errors.As(err, &r) || p.launches:
 		p.printRefusal(asRefusal(err))
 	case p.format == "json":
 		p.printJSON(map[string]string{"reason": "failed", "why": err.Error()})

@@ -154,6 +154,9 @@ func (f *wrapFlags) checkResult() error {
 
 // launch asks the guard, starts the command and waits for it.
 func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
+	if err := reapFirst(ctx, l.request.State); err != nil {
+		p.notice("cannot clear what an earlier launch left behind: %v", err)
+	}
 	g, err := l.guardUnlessInterrupted(ctx)
 	if err != nil {
 		return err

@@ -1,0 +1,238 @@
+package recover
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"pinfold/bwrap"
+	"pinfold/plan"
+)
+
+// ReapOptions say what to clear.
+type ReapOptions struct {
+	// State is the state directory.
+	State string
+	// Records are more records, which lie elsewhere.
+	Records []string
+	// OlderThan removes the records beneath the state directory whose launch
+	// ended that long ago. Zero removes none.
+	OlderThan time.Duration
+	// DryRun says what would be done.
+	DryRun bool
+}
+
+// The kinds of what crashes leave behind.
+const (
+	KindMountPoint = "mount_point" // made on the host for a cover
+	KindDirectory  = "directory"   // of one launch: its run directory or workspace
+	KindTemporary  = "temporary"   // a file of a record, half written
+	KindRecord     = "record"
+)
+
+// Cleared is one thing that was removed, or would be.
+type Cleared struct {
+	Kind string `json:"kind"`
+	Path string `json:"path"`
+}
+
+// Reaped is what a reaping did.
+type Reaped struct {
+	DryRun  bool      `json:"dry_run"`
+	Cleared []Cleared `json:"cleared"`
+	// Living are the records whose launches live: nothing of theirs is touched.
+	Living []string `json:"living"`
+	// Unclear are the records that nobody can tell about, with why. They stay.
+	Unclear []Info `json:"unclear,omitempty"`
+}
+
+// settleTime is how long a sandbox may take to follow its supervisor.
+const settleTime = 10 * time.Second
+
+// reaper is one run of Reap.
+type reaper struct {
+	o    ReapOptions
+	done Reaped
+	errs []error
+}
+
+// Reap clears what killed launches left: mount points, directories made for
+// one launch, files half written, and records that are old. It waits first
+// for sandboxes that are just dying, since a mount point that goes takes a
+// cover along.
+func Reap(ctx context.Context, o ReapOptions) (Reaped, error) {
+	r := &reaper{o: o, done: Reaped{DryRun: o.DryRun, Cleared: []Cleared{}, Living: []string{}}}
+	paths, err := plan.Records(o.State)
+	if err != nil {
+		return r.done, err
+	}
+	ended := r.settle(ctx, append(paths, o.Records...))
+	r.mountPoints()
+	for _, kind := range []string{"run", "workspace"} {
+		r.directories(filepath.Join(o.State, kind))
+	}
+	r.records(ended)
+	return r.done, errors.Join(r.errs...)
+}
+
+// settle sorts the records and answers those whose launches have ended.
+func (r *reaper) settle(ctx context.Context, paths []string) []string {
+	var ended []string
+	for _, path := range paths {
+		run, err := Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			ended = append(ended, path) // never pinned, and nobody holds it
+			continue
+		}
+		if err != nil {
+			r.done.Unclear = append(r.done.Unclear, Info{Record: path, Why: err.Error()})
+			continue
+		}
+		lives, err := run.lives(ctx)
+		run.Close()
+		switch {
+		case err != nil:
+			r.errs = append(r.errs, err)
+		case lives:
+			r.done.Living = append(r.done.Living, path)
+		default:
+			ended = append(ended, path)
+		}
+	}
+	return ended
+}
+
+func (r *reaper) mountPoints() {
+	clear := bwrap.Reclaim
+	if r.o.DryRun {
+		clear = bwrap.Leftovers
+	}
+	paths, err := clear(r.o.State)
+	r.errs = append(r.errs, err)
+	for _, p := range paths {
+		r.did(KindMountPoint, p)
+	}
+}
+
+func (r *reaper) did(kind, path string) {
+	r.done.Cleared = append(r.done.Cleared, Cleared{Kind: kind, Path: path})
+}
+
+// directories removes those beneath parent that no launch has locked.
+func (r *reaper) directories(parent string) {
+	unlock, err := plan.ClearDir(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		r.errs = append(r.errs, err)
+		return
+	}
+	defer unlock()
+	entries, err := os.ReadDir(parent)
+	r.errs = append(r.errs, err)
+	for _, e := range entries {
+		r.directory(filepath.Join(parent, e.Name()))
+	}
+}
+
+func (r *reaper) directory(dir string) {
+	unlock, free, err := plan.TryDir(dir)
+	if err != nil || !free {
+		r.errs = append(r.errs, err)
+		return
+	}
+	defer unlock()
+	if !r.o.DryRun {
+		if err := removeTree(dir); err != nil {
+			r.errs = append(r.errs, err)
+			return
+		}
+	}
+	r.did(KindDirectory, dir)
+}
+
+// removeTree removes a directory that a command has written, which may have
+// left directories without any permission in it.
+func removeTree(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	root, err := os.OpenRoot(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	// WalkDir follows no link.
+	_ = fs.WalkDir(root.FS(), filepath.Base(dir), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = root.Chmod(path, 0o700) //nolint:gosec // a directory
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
+
+// records removes old ones, and from the others what is half written.
+func (r *reaper) records(ended []string) {
+	parent := filepath.Join(r.o.State, plan.RecordsDir)
+	unlock, err := plan.ClearDir(parent)
+	if err == nil {
+		defer unlock()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		r.errs = append(r.errs, err)
+		return
+	}
+	for _, path := range ended {
+		r.record(path, filepath.Dir(path) == parent)
+	}
+}
+
+func (r *reaper) record(path string, own bool) {
+	held, err := plan.IsHeld(path)
+	if err != nil || held {
+		r.errs = append(r.errs, ignoreMissing(err))
+		return
+	}
+	if own && r.isOld(path) {
+		if !r.o.DryRun {
+			err = plan.RemoveRecord(path)
+		}
+		if err == nil {
+			r.did(KindRecord, path)
+		}
+		r.errs = append(r.errs, err)
+		return
+	}
+	files, err := plan.Temporary(path)
+	r.errs = append(r.errs, err)
+	for _, f := range files {
+		if !r.o.DryRun {
+			err = os.Remove(f)
+		}
+		if err == nil {
+			r.did(KindTemporary, f)
+		}
+		r.errs = append(r.errs, err)
+	}
+}
+
+// isOld: a record that was never pinned says nothing and goes at once, any
+// other by the time of its last change.
+func (r *reaper) isOld(path string) bool {
+	if _, err := plan.ReadRecord(path); errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	info, err := os.Lstat(path)
+	return err == nil && r.o.OlderThan > 0 && time.Since(info.ModTime()) >= r.o.OlderThan
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
