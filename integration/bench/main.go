@@ -1,0 +1,59 @@
+// Bench measures what a launch costs against the same work without pinfold,
+// and writes the table of docs/benchmarks.md. Each comparison is made in one
+// run, its sides taking turns, so that a busy machine slows both alike; what
+// counts are the ratios.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// settings are the command line.
+type settings struct {
+	pinfold, srt, fence, out string
+	runs, peerRuns, atOnce   int
+	files                    int
+}
+
+func main() {
+	var s settings
+	flag.StringVar(&s.pinfold, "pinfold", "bin/pinfold", "program to measure")
+	flag.StringVar(&s.srt, "srt", "", "srt to compare with")
+	flag.StringVar(&s.fence, "fence", "", "fence to compare with")
+	flag.StringVar(&s.out, "out", "", "file to write instead of standard output")
+	flag.IntVar(&s.runs, "runs", 60, "launches of each kind")
+	flag.IntVar(&s.peerRuns, "peer-runs", 10, "launches of each slow peer")
+	flag.IntVar(&s.atOnce, "at-once", 50, "launches at once")
+	flag.IntVar(&s.files, "files", 200_000, "files of the large workspace; 0 leaves it out")
+	flag.Parse()
+	if err := run(s); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(s settings) (err error) {
+	if s.pinfold, err = filepath.Abs(s.pinfold); err != nil {
+		return err
+	}
+	b, err := newBench(s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.root)) }()
+	for _, measure := range []func() error{b.launch, b.peers, b.burst, b.memory, b.download, b.large} {
+		if err := measure(); err != nil {
+			return err
+		}
+	}
+	text := b.document()
+	if s.out == "" {
+		fmt.Print(text)
+		return nil
+	}
+	return os.WriteFile(s.out, []byte(text), 0o644)
+}
