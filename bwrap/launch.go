@@ -34,6 +34,11 @@ type Machine struct {
 	// SocketsWhy says why it can't be told whose a unix socket is, or "".
 	SocketsWhy string
 	UID, GID   int // the caller's, who is the same inside
+	// Resolv and Hosts are /etc/resolv.conf and /etc/hosts, or where a link
+	// there leads; "" where there is none.
+	Resolv, Hosts string
+	Hostname      string
+	IPv6          bool // the kernel has it
 
 	// Root is what stands at /, Sys what stands at /sys.
 	Root, Sys guard.FileID
@@ -112,6 +117,11 @@ type Launch struct {
 	// Sockets are the unix sockets that may be connected to, where the filter
 	// hands connections over (Setup.Filter).
 	Sockets []notify.Socket
+	// Transparent: connections and names are carried without a proxy. Egress
+	// must be a [Transparent] then.
+	Transparent bool
+	// uses say what the sockets of Setup.Sockets are for, in order.
+	uses []socketUse
 	// AllSockets: those handed over may be to any unix socket.
 	AllSockets bool
 

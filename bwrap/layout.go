@@ -23,9 +23,9 @@ const (
 )
 
 // build puts everything in its place, whatever is above a path before it.
-func build(in input, m Machine, o Options) (*builder, error) {
+func build(in input, m Machine, o Options, md mediation) (*builder, error) {
 	b := newBuilder()
-	places := slices.Concat(rootPlaces(in, m), devPlaces(o), procPlaces(m), privatePlaces(in, m), linkPlaces(in), entryPlaces(in))
+	places := slices.Concat(rootPlaces(in, m), devPlaces(o), procPlaces(m), privatePlaces(in, m), linkPlaces(in), namePlaces(in, m, md), entryPlaces(in))
 	slices.SortStableFunc(places, func(x, y place) int {
 		if c := comparePaths(x.path, y.path); c != 0 {
 			return c

@@ -30,6 +30,9 @@ func probe(ctx context.Context, m Machine) (Machine, error) {
 		return Machine{}, err
 	}
 	probeNotify(&m)
+	if err = probeNames(&m); err != nil {
+		return Machine{}, err
+	}
 	for p, id := range map[string]*guard.FileID{"/": &m.Root, "/sys": &m.Sys} {
 		if _, *id, err = look(p); err != nil {
 			return Machine{}, err

@@ -9,26 +9,37 @@ import (
 	"pinfold/stub/wire"
 )
 
-// mediation says which filters a launch loads, and so whether the supervisor
-// makes the command's connections for it.
+// mediation says which filters a launch loads, and so what the supervisor
+// does for it.
 type mediation struct {
 	mode seccomp.Mode // of the first program
 	// notify: connect(2) is handed over by the second program.
 	notify bool
+	// proxy: there is a proxy inside, and the variables that name it.
+	proxy bool
+	// transparent: connections by name are carried with no proxy, too.
+	transparent bool
 }
 
-// mediate chooses the filters. Where the supervisor can look at each
-// connection, unix sockets can be made inside: those among the command's own
-// processes work, and of the host's exactly the listed ones. Elsewhere none
-// can be made at all.
+// mediate chooses. Where the supervisor can look at each connection, unix
+// sockets can be made inside: those among the command's own processes work,
+// and of the host's exactly the listed ones. Elsewhere none can be made at
+// all. With network.mode auto there are both ways out where the machine has
+// both: programs that know of proxies are told in words why they are refused.
 func mediate(in input, m Machine) mediation {
+	md := mediation{mode: seccomp.Base}
 	switch {
 	case in.UnixSockets == policy.SocketsAll:
-		return mediation{mode: seccomp.Unix}
+		md.mode = seccomp.Unix
 	case whyNoSockets(m) == "":
-		return mediation{mode: seccomp.Listed, notify: true}
+		md.mode, md.notify = seccomp.Listed, true
 	}
-	return mediation{mode: seccomp.Base}
+	if len(in.Network.Allow) > 0 {
+		md.proxy = in.Network.Mode != policy.ModeTransparent
+		md.transparent = in.Network.Mode != policy.ModeProxy && m.Notify
+		md.notify = md.notify || md.transparent
+	}
+	return md
 }
 
 // whyNoSockets says why unix sockets can't be told apart on this machine, or
@@ -71,18 +82,67 @@ func checkSockets(in input, m Machine) error {
 // Numbers of the Linux kernel, socket(2), which a translation on any platform
 // needs.
 const (
+	afInet          = 2
+	afInet6         = 10
 	afNetlink       = 16
+	sockStream      = 1
+	sockDgram       = 2
 	sockRaw         = 3
+	protoTCP        = 6
+	protoUDP        = 17
 	netlinkSockDiag = 4
 )
 
-// socketsForSupervisor are the sockets that the stub makes for the
-// supervisor.
-func socketsForSupervisor(md mediation) []wire.Socket {
-	if md.mode != seccomp.Listed {
+// socketUse is what a socket that the stub makes is for.
+type socketUse string
+
+const (
+	useDiag     socketUse = "diag"      // tells whose a unix socket is
+	useNames    socketUse = "names"     // DNS
+	useNamesTCP socketUse = "names-tcp" // DNS over TCP
+	useFlows    socketUse = "flows"     // takes captured connections
+	useFlows6   socketUse = "flows6"    // the same, of IPv6
+)
+
+// socketOf is the socket of a use. The supervisor binds it: port 53 is the
+// namespace's owner's to give, and its own address may be missing (IPv6).
+func socketOf(u socketUse) wire.Socket {
+	switch u {
+	case useDiag:
+		return wire.Socket{Domain: afNetlink, Type: sockRaw, Protocol: netlinkSockDiag}
+	case useNames:
+		return wire.Socket{Domain: afInet, Type: sockDgram, Protocol: protoUDP}
+	case useFlows6:
+		return wire.Socket{Domain: afInet6, Type: sockStream, Protocol: protoTCP}
+	}
+	return wire.Socket{Domain: afInet, Type: sockStream, Protocol: protoTCP}
+}
+
+// socketUses are the sockets that a launch needs made inside.
+func socketUses(m Machine, md mediation) []socketUse {
+	var uses []socketUse
+	if md.mode == seccomp.Listed {
+		uses = append(uses, useDiag)
+	}
+	if md.transparent {
+		uses = append(uses, useNames, useNamesTCP, useFlows)
+		if m.IPv6 {
+			uses = append(uses, useFlows6)
+		}
+	}
+	return uses
+}
+
+// checkMode refuses network.mode transparent where it can't be.
+func checkMode(in input, m Machine) error {
+	if in.Network.Mode != policy.ModeTransparent || m.Notify {
 		return nil
 	}
-	return []wire.Socket{{Domain: afNetlink, Type: sockRaw, Protocol: netlinkSockDiag}}
+	return &policy.Refusal{
+		Reason: policy.Unavailable, Code: "field_unavailable", Subject: "network.mode", Rule: in.position("network.mode"),
+		Why: "cannot enforce network.mode: " + whyNot(m.NotifyWhy),
+		Fix: `use "auto", which goes by the proxy where there is no other way`,
+	}
 }
 
 // listedSockets are the sockets that the policy lists, as the supervisor

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"pinfold/egress"
 	"pinfold/event"
 	"pinfold/plan"
 )
@@ -31,6 +33,19 @@ type Egress interface {
 	// Serve accepts connections until Close, or until ctx ends.
 	Serve(ctx context.Context, l net.Listener) error
 	Close() error
+}
+
+// Transparent is an Egress that carries connections by name as well, with no
+// proxy: what a Launch with Transparent set needs.
+type Transparent interface {
+	Egress
+	// ServeFlows carries the connections that arrive captured.
+	ServeFlows(ctx context.Context, l net.Listener) error
+	// ServeNames and ServeNamesTCP answer DNS.
+	ServeNames(ctx context.Context, c net.PacketConn) error
+	ServeNamesTCP(ctx context.Context, l net.Listener) error
+	// Route judges a connection before it is made.
+	Route(to netip.AddrPort, stream bool, who func() (pid int, program string)) egress.Route
 }
 
 // StartOptions are the caller's choices for one run. The zero value runs a

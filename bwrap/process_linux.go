@@ -28,10 +28,12 @@ type Process struct {
 	relay     *relay
 	egress    Egress
 	engine    *notify.Engine
-	listeners []net.Listener
-	serving   sync.WaitGroup
-	leases    *leases
-	capture   int // bubblewrap's standard error
+
+	transparency transparency
+	listeners    []net.Listener
+	serving      sync.WaitGroup
+	leases       *leases
+	capture      int // bubblewrap's standard error
 
 	// The command: the stub's process, or with a terminal its child.
 	commandFD  int
@@ -153,6 +155,7 @@ func (p *Process) cleanUp() error {
 	if p.engine != nil {
 		p.engine.Close()
 	}
+	p.transparency.close()
 	err = errors.Join(err, p.endEgress())
 	if err == nil || p.leases == nil {
 		err = errors.Join(err, p.leases.release())

@@ -39,8 +39,8 @@ func notifyState(m Machine, md mediation) string {
 
 // whyNoNotify says why connections aren't handed over.
 func whyNoNotify(m Machine, md mediation) string {
-	if md.mode == seccomp.Unix {
-		return "unix_sockets is all, so nothing is asked"
+	if md.mode == seccomp.Unix && m.Notify {
+		return "unix_sockets is all, and no host is allowed, so nothing is asked"
 	}
 	return whyNoSockets(m)
 }

@@ -102,6 +102,9 @@ func (s *launcher) takeFilter(pk *packet, sockets []int) error {
 		Sockets: s.launch.Sockets, AllSockets: s.launch.AllSockets,
 		Events: s.o.Events, AllFlows: s.o.AllFlows, Run: s.o.Run,
 	}
+	if s.launch.Transparent {
+		o.Inet = s.route
+	}
 	if err := s.sortSockets(sockets, &o); err != nil {
 		closeAll([]int{o.Listener, o.Diag, o.Witness})
 		return s.stubError("a socket isn't what was asked for", err)
@@ -179,7 +182,7 @@ func (s *launcher) serveAll(ctx, serving context.Context) error {
 	for _, l := range s.listeners {
 		s.serve(context.WithoutCancel(serving), l)
 	}
-	return nil
+	return s.serveTransparent(context.WithoutCancel(serving))
 }
 
 // awaitCommand waits for the stub to say that all is well, and then for the

@@ -78,7 +78,7 @@ func newLauncher(l *Launch, o StartOptions) *launcher {
 
 // run takes the steps in order. ctx ends the launch, serving the run.
 func (s *launcher) run(ctx, serving context.Context) error {
-	if len(s.setup.Listen) > 0 && s.o.Egress == nil {
+	if s.needsEgress() && s.o.Egress == nil {
 		return errors.New("internal error: the launch has listeners, and nobody serves them")
 	}
 	if err := s.prepare(); err != nil {
@@ -93,6 +93,8 @@ func (s *launcher) run(ctx, serving context.Context) error {
 	}
 	return s.letGo(ctx, serving)
 }
+
+func (s *launcher) needsEgress() bool { return len(s.setup.Listen) > 0 || s.launch.Transparent }
 
 // prepare makes everything that bubblewrap is handed, and pins the plan.
 func (s *launcher) prepare() (err error) {
@@ -199,7 +201,7 @@ func (s *launcher) closeNull() {
 
 // makeEgress builds the proxy while bubblewrap works.
 func (s *launcher) makeEgress() {
-	if len(s.setup.Listen) == 0 {
+	if !s.needsEgress() {
 		return
 	}
 	s.outcome = make(chan egressResult, 1)

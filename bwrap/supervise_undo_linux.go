@@ -58,6 +58,7 @@ func (s *launcher) undo(cause error) error {
 	if s.engine != nil {
 		s.engine.Close()
 	}
+	s.transparency.close()
 	s.abandonEgress()
 	for _, l := range s.listeners {
 		l.Close()

@@ -1,6 +1,8 @@
 package bwrap
 
 import (
+	"errors"
+
 	"pinfold/guard"
 	"pinfold/policy"
 	"pinfold/stub/wire"
@@ -26,9 +28,10 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 	if err := checkRequire(in.Require, m, md); err != nil {
 		return nil, err
 	}
-	if err := checkSockets(in, m); err != nil {
+	if err := errors.Join(checkSockets(in, m), checkMode(in, m)); err != nil {
 		return nil, err
 	}
+	in = withNamePassage(in, m, md)
 	if o.Parts == nil {
 		parts, err := embedded(m.Arch, md.mode)
 		if err != nil {
@@ -36,7 +39,7 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 		}
 		o.Parts = parts
 	}
-	b, err := build(in, m, o)
+	b, err := build(in, m, o, md)
 	if err != nil {
 		return nil, err
 	}
@@ -49,11 +52,11 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 		fresh:  o.Fresh,
 		hand:   o.Parts.hand,
 	}
-	l.mediate(in, o, md)
+	l.mediate(in, m, o, md)
 	if err := checkSize(b, l, in); err != nil {
 		return nil, err
 	}
-	if len(in.Network.Allow) > 0 {
+	if md.proxy {
 		l.Proxy = ProxyAddress
 		l.Setup.Listen = []string{ProxyAddress}
 	}
@@ -64,12 +67,16 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 
 // mediate has the stub load the second filter and make what the supervisor
 // needs to answer it.
-func (l *Launch) mediate(in input, o Options, md mediation) {
+func (l *Launch) mediate(in input, m Machine, o Options, md mediation) {
 	if !md.notify {
 		return
 	}
 	l.Setup.Filter = o.Parts.Notify
-	l.Setup.Sockets = socketsForSupervisor(md)
+	l.uses = socketUses(m, md)
+	for _, u := range l.uses {
+		l.Setup.Sockets = append(l.Setup.Sockets, socketOf(u))
+	}
+	l.Transparent = md.transparent
 	l.Sockets = listedSockets(in)
 	l.AllSockets = in.UnixSockets == policy.SocketsAll
 }

@@ -60,6 +60,21 @@ func (d *Decider) Decide(t Target) Verdict {
 	return d.judge(v, t.Port, matches)
 }
 
+// decideName says whether a normalised name is allowed at any port at all:
+// what may be looked up.
+func (d *Decider) decideName(name string) Verdict {
+	v := Verdict{Name: name, Code: CodeNotListed, Why: "no entry of network.allow matches it", Hint: name}
+	matches := func(p policy.HostPattern) bool { return p.MatchesName(name) }
+	denies := func(p policy.HostPattern) bool { return p.Port == 0 && matches(p) }
+	if i := slices.IndexFunc(d.deny, denies); i >= 0 {
+		return Verdict{Name: name, Code: CodeDenied, Rule: &d.deny[i], Why: "network.deny denies it"}
+	}
+	if i := slices.IndexFunc(d.allow, matches); i >= 0 {
+		return Verdict{Name: name, Code: CodeAllowed, Rule: &d.allow[i], Allowed: true}
+	}
+	return v
+}
+
 func (d *Decider) judge(v Verdict, port uint16, matches func(policy.HostPattern) bool) Verdict {
 	if i := d.denies(v.Addr, port, matches); i >= 0 {
 		v.Rule, v.Code = &d.deny[i], CodeDenied

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"context"
 	"net/netip"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ type pending struct {
 	target  Target
 	pid     int
 	program string
+	number  uint64 // of the announcement
 }
 
 // flows knows connections by their source address. Announcement and arrival
@@ -22,8 +24,14 @@ type pending struct {
 type flows struct {
 	mu      sync.Mutex
 	pending map[netip.AddrPort]*pending
-	order   []netip.AddrPort // by age, those that have arrived among them
+	order   []announced // by age, those that have arrived among them
+	last    uint64
 	waiting map[netip.AddrPort]chan *pending
+}
+
+type announced struct {
+	from   netip.AddrPort
+	number uint64
 }
 
 func newFlows() *flows {
@@ -39,19 +47,21 @@ func (f *flows) put(from netip.AddrPort, p *pending) {
 		ch <- p // it has room
 		return
 	}
-	if _, known := f.pending[from]; !known {
-		f.order = append(f.order, from)
-	}
+	f.last++
+	p.number = f.last
 	f.pending[from] = p
+	f.order = append(f.order, announced{from, p.number})
 	for len(f.order) > maxPending {
-		delete(f.pending, f.order[0])
+		if old := f.order[0]; f.pending[old.from] != nil && f.pending[old.from].number == old.number {
+			delete(f.pending, old.from)
+		}
 		f.order = f.order[1:]
 	}
 }
 
 // take finds the announcement of a connection that has arrived, and waits for
-// it as long as it is told to. Nil: there was none.
-func (f *flows) take(from netip.AddrPort, wait time.Duration) *pending {
+// it as long as it is told to, or until ctx ends. Nil: there was none.
+func (f *flows) take(ctx context.Context, from netip.AddrPort, wait time.Duration) *pending {
 	ch, p := f.expect(from, wait)
 	if p != nil || ch == nil {
 		return p
@@ -62,6 +72,7 @@ func (f *flows) take(from netip.AddrPort, wait time.Duration) *pending {
 	case p = <-ch:
 		return p
 	case <-timer.C:
+	case <-ctx.Done():
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

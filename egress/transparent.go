@@ -99,7 +99,7 @@ func (t *Transparent) note(who func() (int, string)) func(netip.AddrPort) {
 
 // peer tells the proxy who a client is.
 func (t *Transparent) peer(conn net.Conn) (int, string) {
-	if p := t.flows.take(addrPort(conn.RemoteAddr()), 0); p != nil {
+	if p := t.flows.take(context.Background(), addrPort(conn.RemoteAddr()), 0); p != nil {
 		return p.pid, p.program
 	}
 	return 0, ""
@@ -164,7 +164,7 @@ const flowWait = 5 * time.Second
 func (t *Transparent) serveFlow(ctx context.Context, conn net.Conn) {
 	defer t.Server.wg.Done()
 	defer t.remove(conn)
-	p := t.flows.take(addrPort(conn.RemoteAddr()), flowWait)
+	p := t.flows.take(ctx, addrPort(conn.RemoteAddr()), flowWait)
 	if p == nil || p.target.Host == "" {
 		reset(conn)
 		return
@@ -187,6 +187,7 @@ func (t *Transparent) serveFlow(ctx context.Context, conn net.Conn) {
 // Close ends everything.
 func (t *Transparent) Close() error {
 	err := t.Server.Close()
+	t.Server.wg.Wait()
 	t.wg.Wait()
 	return err
 }

@@ -108,12 +108,16 @@ func (r *oneRun) streams() bwrap.Streams {
 }
 
 // proxy serves what the policy lets out.
-func (r *oneRun) proxy(sink event.Sink) *egress.Server {
+func (r *oneRun) proxy(sink event.Sink) bwrap.Egress {
 	d := egress.NewDecider(r.network)
-	return &egress.Server{
+	s := &egress.Server{
 		Decider: d, Dialer: &egress.Dialer{Decider: d},
 		Events: sink, AllFlows: r.options.level == event.LevelAll || r.outcome.sink != nil,
 	}
+	if !r.launch.Transparent {
+		return s
+	}
+	return egress.NewTransparent(s)
 }
 
 // notStarted reports a command that didn't run. One that can't be executed
