@@ -38,6 +38,9 @@ func (p *program) findPolicy(given, workspace, state string) (*policy.Policy, st
 	own := filepath.Join(base, "pinfold", "policy.json")
 	switch _, err := os.Stat(own); {
 	case err == nil:
+		if err := checkMine(own); err != nil {
+			return nil, "", err
+		}
 		return loadPolicy(own)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return policy.BuiltIn(), "", nil

@@ -57,6 +57,9 @@ func readSettings(file string) (policy.Config, error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return policy.Config{}, nil
 	}
+	if err := checkMine(file); err != nil {
+		return policy.Config{}, err
+	}
 	var c policy.Config
 	if err == nil {
 		c, err = policy.ParseConfig(text, file)
@@ -68,5 +71,33 @@ func readSettings(file string) (policy.Config, error) {
 		Reason: policy.Denied, Code: "settings_invalid", Subject: file, Err: err,
 		Why: fmt.Sprintf("cannot read the settings in %q: %v", file, cause(err)),
 		Fix: "correct the file, or remove it; if HOME is another user's, set it",
+	}
+}
+
+// checkMine refuses a file that is used without being named, and that somebody
+// else could have written. (A group may write it: in many systems a user's
+// group is the user's alone.)
+func checkMine(file string) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil //nolint:nilerr // whoever reads it will say so
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	why := ""
+	switch {
+	case !ok:
+		why = "its owner is unknown"
+	case st.Uid != 0 && int(st.Uid) != os.Geteuid():
+		why = fmt.Sprintf("it belongs to user %d", st.Uid)
+	case info.Mode().Perm()&0o002 != 0:
+		why = fmt.Sprintf("anybody may write to it (mode %04o)", info.Mode().Perm())
+	}
+	if why == "" {
+		return nil
+	}
+	return &policy.Refusal{
+		Reason: policy.Denied, Code: "settings_unsafe", Subject: file,
+		Why: fmt.Sprintf("cannot use %q: %s", file, why),
+		Fix: "make it yours and writable by nobody else, after a look at what it says",
 	}
 }
