@@ -133,11 +133,6 @@ func (p *packet) failure() error {
 	return failureError(f)
 }
 
-func (p *packet) isStopped() bool {
-	t, err := wire.PacketType(p.body)
-	return err == nil && t == wire.Stopped
-}
-
 // close closes the descriptors that nobody has taken.
 func (p *packet) close() {
 	for _, fd := range p.fds {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +15,7 @@ import (
 	"pinfold/notify"
 	"pinfold/plan"
 	"pinfold/policy"
+	"pinfold/stub/wire"
 )
 
 // Process is a command that runs inside its boundary.
@@ -42,6 +44,8 @@ type Process struct {
 	done chan struct{}
 	exit Exit
 	err  error
+
+	stopping atomic.Bool // this process was told to stop
 
 	mu     sync.Mutex
 	reason Reason // why this side ended the run, if it did
@@ -139,8 +143,14 @@ func (p *Process) hear() {
 			return
 		}
 		pk.close()
-		if pk.isStopped() {
+		t, err := wire.PacketType(pk.body)
+		switch {
+		case err != nil:
+		case t == wire.Stopped:
 			p.stopped()
+		case t == wire.Wants:
+			p.relay.want()
+			p.resume()
 		}
 	}
 }

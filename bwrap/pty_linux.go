@@ -30,6 +30,9 @@ func findTerminals(fds [3]int) terminals {
 	}
 	if t.bits&wire.TTYStdin != 0 {
 		t.in = fds[0]
+		if t.bits&wire.TTYStdout == 0 && isPipe(fds[1]) {
+			t.bits |= wire.TTYLater
+		}
 	}
 	// Echo goes where output goes; a terminal is open for both as a rule.
 	switch {
@@ -41,6 +44,16 @@ func findTerminals(fds [3]int) terminals {
 		t.out = fds[0]
 	}
 	return t
+}
+
+// isPipe reports whether something else, a pager perhaps, reads what is
+// written to a descriptor.
+func isPipe(fd int) bool {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return false
+	}
+	return st.Mode&unix.S_IFMT == unix.S_IFIFO || st.Mode&unix.S_IFMT == unix.S_IFSOCK
 }
 
 // size is the window's, or zero where the terminal has none.
@@ -101,10 +114,13 @@ func isForeground(fd int) bool {
 	return err != nil || pgrp == unix.Getpgrp()
 }
 
-// rawModes are cfmakeraw(3)'s.
-func rawModes(t unix.Termios) *unix.Termios {
+// rawModes are cfmakeraw(3)'s, less the output's where another program of a
+// pipeline writes to the same terminal.
+func rawModes(t unix.Termios, shared bool) *unix.Termios {
 	t.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
-	t.Oflag &^= unix.OPOST
+	if !shared {
+		t.Oflag &^= unix.OPOST
+	}
 	t.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
 	t.Cflag &^= unix.CSIZE | unix.PARENB
 	t.Cflag |= unix.CS8

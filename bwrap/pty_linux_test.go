@@ -270,3 +270,38 @@ func childrenOf(t *testing.T, pid int) []int {
 	}
 	return pids
 }
+
+// In a pipeline the keys are the other program's until the command asks for
+// them, and a command that does gets them.
+func TestTerminalPipeline(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t)
+	before := c.modes()
+	c.typeIn(`h 'echo a; sleep 0.3; echo b' | { read -r x; read -r y </dev/tty; read -r z; echo "$x $y $z"; }` + "\n")
+	time.Sleep(200 * time.Millisecond) // until the command runs
+	c.typeIn("key\n")
+	c.see("a key b\r\n")
+	c.see(prompt)
+	c.typeIn(`h 'read -r x; echo got $x; read -r x; echo got $x' | cat` + "\n")
+	for _, word := range []string{"one", "two"} {
+		c.typeIn(word + "\n")
+		c.see("got " + word + "\r\n")
+	}
+	c.see(prompt)
+	c.typeIn(`h 'echo rea""dy; read -r x; echo got $x' | cat` + "\n")
+	c.see("ready\r\n")
+	c.typeIn("\x1a")
+	c.see("Stopped")
+	c.see(prompt)
+	if got := c.modes(); got != before {
+		t.Errorf("stopped, the terminal is %s, was %s", got, before)
+	}
+	c.typeIn("fg\n")
+	c.see("cat")
+	c.typeIn("more\n")
+	c.see("got more\r\n")
+	c.see(prompt)
+	if got := c.modes(); got != before {
+		t.Errorf("afterwards, the terminal is %s, was %s", got, before)
+	}
+}

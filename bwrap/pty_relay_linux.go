@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold/stub/wire"
 )
 
 // relay carries between the operator's terminal and the one made inside. The
@@ -22,6 +26,8 @@ type relay struct {
 	mu       sync.Mutex
 	saved    *unix.Termios // the outer terminal's own modes while it is raw
 	finished bool
+	busy     atomic.Bool
+	later    bool // the keys are another program's until the command asks
 
 	drained chan struct{} // closed after the last output
 	quiet   chan struct{} // closed after the last input
@@ -33,6 +39,7 @@ const chunk = 32 << 10
 // newRelay prepares a relay; nothing is carried before start.
 func newRelay(t terminals, master *os.File) (*relay, error) {
 	r := &relay{t: t, master: master, wake: -1, poll: -1, drained: make(chan struct{}), quiet: make(chan struct{})}
+	r.later = t.bits&wire.TTYLater != 0
 	if t.in < 0 {
 		return r, nil
 	}
@@ -83,7 +90,7 @@ func (r *relay) enter() bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.finished || !isForeground(r.t.in) {
+	if r.finished || r.later || !isForeground(r.t.in) {
 		return false
 	}
 	modes, err := unix.IoctlGetTermios(r.t.in, unix.TCGETS)
@@ -91,13 +98,24 @@ func (r *relay) enter() bool {
 		return false
 	}
 	if r.saved == nil || modes.Lflag&unix.ICANON != 0 {
-		if setModes(r.t.in, rawModes(*modes)) != nil {
+		if setModes(r.t.in, rawModes(*modes, r.isShared())) != nil {
 			return false
 		}
 		r.saved = modes
 		r.nudge()
 	}
 	return true
+}
+
+// isShared reports whether the output to the outer terminal is another
+// program's, in a pipeline.
+func (r *relay) isShared() bool { return r.t.bits&wire.TTYLater != 0 }
+
+// want is for a command that uses its terminal for the first time.
+func (r *relay) want() {
+	r.mu.Lock()
+	r.later = false
+	r.mu.Unlock()
 }
 
 // leave gives the outer terminal back as it was. In the background there is
@@ -116,6 +134,26 @@ func (r *relay) restore() {
 		_ = setModes(r.t.in, r.saved) // a terminal that has gone needs none
 	}
 	r.saved = nil
+}
+
+// settle waits until what the command wrote before it was stopped is out, so
+// that it doesn't come in the middle of what the shell says. Nothing tells
+// when the other goroutine has read it all, so it is looked a few times.
+func (r *relay) settle() {
+	if r == nil {
+		return
+	}
+	for range 50 {
+		pending := 0
+		_ = onFD(r.master, func(fd int) (err error) {
+			pending, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			return err
+		})
+		if pending == 0 && !r.busy.Load() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // nudge makes carryInput look again.
@@ -147,9 +185,11 @@ func (r *relay) carryOutput() {
 	gone := false
 	for {
 		n, err := r.master.Read(buf)
+		r.busy.Store(true)
 		if n > 0 && !gone {
 			gone = writeAll(r.t.out, r.asSeen(buf[:n])) != nil
 		}
+		r.busy.Store(false)
 		if err != nil {
 			return
 		}
@@ -157,12 +197,12 @@ func (r *relay) carryOutput() {
 }
 
 // asSeen takes out again what the inner terminal put into line ends if the
-// outer one, in the background and not raw, will do it too.
+// outer one, not being raw or shared, will do it too.
 func (r *relay) asSeen(b []byte) []byte {
 	r.mu.Lock()
 	raw := r.saved != nil
 	r.mu.Unlock()
-	if raw || !r.hasInput() {
+	if raw && !r.isShared() || !r.hasInput() {
 		return b
 	}
 	return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))

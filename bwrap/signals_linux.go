@@ -167,21 +167,25 @@ func (p *Process) forward(sig unix.Signal) {
 // process. With a terminal the second half happens when the stub reports that
 // the command has stopped, since it may catch the signal and go on.
 func (p *Process) suspend() {
-	p.signalGroup(unix.SIGTSTP)
 	if p.relay.hasInput() {
+		p.stopping.Store(true)
+		p.signalGroup(unix.SIGTSTP)
 		return
 	}
+	p.signalGroup(unix.SIGTSTP)
 	stopSelf(false)
 	p.resume()
 }
 
 // stopped hands the terminal back to whoever started this process, and stops
-// with the rest of its group. It returns when the group is continued, or at
+// with the rest of its group, which a terminal that stopped this process has
+// stopped already. It returns when the group is continued, or at
 // once where no shell would continue it (an orphaned group).
 func (p *Process) stopped() {
 	if p.forwarder != nil {
+		p.relay.settle()
 		p.relay.leave()
-		stopSelf(true)
+		stopSelf(!p.stopping.Swap(false))
 	}
 	p.resume()
 }

@@ -8,7 +8,12 @@ import (
 	"pinfold/stub/wire"
 )
 
-// runJob runs the command as the foreground job of its terminal, with this
+// job is a command that runs on a terminal of its own.
+type job struct {
+	later bool // it comes to the front when it first uses the terminal
+}
+
+// run runs the command as the job of its terminal, with this
 // process as the session leader that a shell would be: the kernel ignores
 // SIGTSTP in a process group that nobody of its session watches over
 // (setpgid(2), "orphaned"). It returns only if the file can't be executed.
@@ -16,11 +21,11 @@ import (
 // From here on the command may try its hand at this process, which has
 // nothing to lose: the same filters, no capability, no descriptor but the
 // control socket, and no tracing of it.
-func runJob(path string, argv, env []string) error {
+func (j job) run(path string, argv, env []string) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return err
 	}
-	pid, pidfd, err := startJob(path, argv, env)
+	pid, pidfd, err := j.start(path, argv, env)
 	if err != nil {
 		return err
 	}
@@ -28,16 +33,16 @@ func runJob(path string, argv, env []string) error {
 		unix.Exit(exitFailed) // nobody watches over it: the sandbox ends
 	}
 	unix.Close(pidfd)
-	watch(pid)
+	j.watch(pid)
 	return nil
 }
 
-// startJob starts the command in a process group of its own, and puts that in
+// start starts the command in a process group of its own, and puts that in
 // the foreground before the command's first instruction: it may read at once,
 // and be typed at. A child can't do it itself, since from the background that
 // takes SIGTTOU blocked or ignored, which the command would inherit. So it is
 // caught at the exec, as a debugger would.
-func startJob(path string, argv, env []string) (pid, pidfd int, err error) {
+func (j job) start(path string, argv, env []string) (pid, pidfd int, err error) {
 	pid, pidfd, err = forkJob(path, argv, env, true)
 	if err == nil {
 		awaitTrap(pid)
@@ -48,10 +53,16 @@ func startJob(path string, argv, env []string) (pid, pidfd int, err error) {
 	if err != nil {
 		return 0, -1, err
 	}
-	if err := unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, pid); err != nil {
-		unix.Exit(exitFailed) // the terminal has gone, and the sandbox goes
+	if !j.later {
+		putInFront(pid)
 	}
 	return pid, pidfd, nil
+}
+
+func putInFront(pgrp int) {
+	if err := unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, pgrp); err != nil {
+		unix.Exit(exitFailed) // the terminal has gone, and the sandbox goes
+	}
 }
 
 func forkJob(path string, argv, env []string, trace bool) (pid, pidfd int, err error) {
@@ -82,7 +93,7 @@ func awaitTrap(pid int) {
 
 // watch tells the supervisor each time the command is stopped, and ends with
 // the command's status.
-func watch(pid int) {
+func (j job) watch(pid int) {
 	for {
 		var ws unix.WaitStatus
 		_, err := unix.Wait4(pid, &ws, unix.WUNTRACED, nil)
@@ -94,6 +105,10 @@ func watch(pid int) {
 			unix.Exit(ws.ExitStatus())
 		case ws.Signaled():
 			unix.Exit(128 + int(ws.Signal()))
+		case ws.Stopped() && j.later && (ws.StopSignal() == unix.SIGTTIN || ws.StopSignal() == unix.SIGTTOU):
+			j.later = false
+			putInFront(pid)
+			_ = sendPacket(wire.EncodeSignal(wire.Wants), nil)
 		case ws.Stopped():
 			_ = sendPacket(wire.EncodeSignal(wire.Stopped), nil)
 		}

@@ -90,7 +90,7 @@ func become(s *wire.Setup) *wire.Failure {
 		return failed(wire.StepExec, "", "cannot tell the supervisor", err)
 	}
 	if s.TTY&wire.TTYStdin != 0 {
-		return execute(runJob, s.Argv, s.Env)
+		return execute(job{later: s.TTY&wire.TTYLater != 0}.run, s.Argv, s.Env)
 	}
 	return execute(unix.Exec, s.Argv, s.Env)
 }

@@ -59,7 +59,7 @@ func DecodeHello(b []byte) (Greeting, error) {
 }
 
 // EncodeSignal is a whole packet of a type that has no body: Go, Ready,
-// Started or Stopped.
+// Started, Stopped or Wants.
 func EncodeSignal(t Type) []byte { return []byte{byte(t)} }
 
 // PacketType is the type of a received packet. Packets without a body must be
@@ -71,7 +71,7 @@ func PacketType(b []byte) (Type, error) {
 	switch t := Type(b[0]); t {
 	case Hello, Failed:
 		return t, nil
-	case Go, Ready, Started, Stopped:
+	case Go, Ready, Started, Stopped, Wants:
 		if len(b) == 1 {
 			return t, nil
 		}

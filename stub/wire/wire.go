@@ -15,14 +15,15 @@
 // Both ends are close-on-exec in the command, so the supervisor reads end of
 // file once the command runs.
 //
-// With a terminal as standard input (TTYStdin) the stub stays: it is the session leader whose
-// controlling terminal the new one is, and runs the command as its child, in
+// With a terminal as standard input (TTYStdin) the stub stays: it is the
+// session leader whose controlling terminal the new one is, and runs the command as its child, in
 // a process group of its own in the foreground. Only so can the command be
 // stopped: the kernel ignores SIGTSTP in an orphaned process group, and a
 // session leader's own group is always one (setpgid(2), credentials(7)).
 //
 //	stub -> supervisor  Started (after Ready, SCM_RIGHTS: a pidfd of the command)
 //	stub -> supervisor  Stopped (each time the command was stopped)
+//	stub -> supervisor  Wants   (TTYLater: once, stopped for using the terminal)
 //
 // The supervisor continues the command's process group by itself. When the
 // command has ended, the stub ends with its code, or 128+n for a signal.
@@ -48,6 +49,7 @@ const (
 	Failed
 	Started
 	Stopped
+	Wants
 )
 
 // The stub's steps, in order, as a Failure names them.
@@ -114,6 +116,10 @@ const (
 	TTYStdin = 1 << iota
 	TTYStdout
 	TTYStderr
+	// TTYLater: the command starts in the background of its terminal and
+	// comes to the front when it first uses it, since in "command | less" the
+	// keys are another program's until then.
+	TTYLater
 )
 
 // Socket is one socket(2) call.
