@@ -3,33 +3,22 @@ package bwrap
 import (
 	"slices"
 	"strings"
+
+	"pinfold/egress"
 )
 
-// proxyNames are the variables by which programs find a proxy. The caller's
-// own never reach the command: what they name can't be reached from inside,
-// and they may hold a password.
-var proxyNames = []string{
-	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY", "NO_PROXY",
-	"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy",
-}
-
-// localNames are reached without the proxy: the sandbox has a loopback of its
-// own, which the supervisor isn't on.
-const localNames = "localhost,127.0.0.1,::1"
-
-// commandEnv is the command's environment, sorted by name, with the proxy
-// variables for a proxy at addr, or none when addr is "".
-func commandEnv(env []string, addr string) []string {
-	out := slices.DeleteFunc(slices.Clone(env), func(v string) bool {
-		return slices.Contains(proxyNames, envName(v))
-	})
+// commandEnv is the command's environment, sorted by name, wired to a proxy
+// at addr, or to none when addr is "". pinfold is the path inside of the
+// program that carries ssh through the proxy, "" for none.
+func commandEnv(env []string, addr, pinfold string) []string {
+	var wiring []string
 	if addr != "" {
-		url := "http://" + addr
-		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
-			out = append(out, name+"="+url)
+		wiring = egress.ProxyEnv(addr)
+		if pinfold != "" {
+			wiring = append(wiring, egress.SSHEnv(pinfold)...)
 		}
-		out = append(out, "NO_PROXY="+localNames, "no_proxy="+localNames)
 	}
+	out := egress.ApplyEnv(env, wiring)
 	slices.SortStableFunc(out, func(a, b string) int { return strings.Compare(envName(a), envName(b)) })
 	return out
 }

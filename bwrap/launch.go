@@ -66,6 +66,9 @@ type Options struct {
 	// Fresh names directories that were made for this launch alone, so that
 	// the Plan can speak of them by name and stay the same from run to run.
 	Fresh []Fresh
+	// Pinfold is the path of the executable that "pinfold connect" is called
+	// by, for ssh; "" leaves ssh as it is.
+	Pinfold string
 	// Parts replaces the embedded stub and filter; tests set it.
 	Parts *Parts
 }

@@ -192,17 +192,20 @@ func TestParseVersion(t *testing.T) {
 func TestCommandEnv(t *testing.T) {
 	t.Parallel()
 	env := []string{"B=1", "A=x=y", "HTTP_PROXY=http://u:p@corp:1", "all_proxy=socks5://corp", "NO_PROXY=*", "Z="}
-	if got, want := bwrap.CommandEnv(env, ""), []string{"A=x=y", "B=1", "Z="}; !slices.Equal(got, want) {
+	if got, want := bwrap.CommandEnv(env, "", "/p"), []string{"A=x=y", "B=1", "Z="}; !slices.Equal(got, want) {
 		t.Errorf("got %q, wanted %q", got, want)
 	}
-	got := bwrap.CommandEnv(env, bwrap.ProxyAddress)
-	want := []string{
-		"A=x=y", "B=1", "HTTPS_PROXY=http://127.0.0.1:3128", "HTTP_PROXY=http://127.0.0.1:3128",
-		"NO_PROXY=localhost,127.0.0.1,::1", "Z=", "http_proxy=http://127.0.0.1:3128",
-		"https_proxy=http://127.0.0.1:3128", "no_proxy=localhost,127.0.0.1,::1",
+	got := bwrap.CommandEnv(env, bwrap.ProxyAddress, "/usr/bin/pinfold")
+	for _, want := range []string{
+		"A=x=y", "B=1", "HTTPS_PROXY=http://127.0.0.1:3128", "http_proxy=http://127.0.0.1:3128", "NO_PROXY=localhost,127.0.0.1,::1",
+		"ALL_PROXY=socks5h://127.0.0.1:3128", "GIT_SSH_COMMAND=ssh -o 'ProxyCommand=/usr/bin/pinfold connect %h %p'",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("got %q, wanted %q in it", got, want)
+		}
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, wanted %q", got, want)
+	if strings.Contains(strings.Join(got, " "), "corp") || !slices.IsSorted(got) {
+		t.Errorf("got %q, wanted it sorted and without the caller's proxies", got)
 	}
 	if env[2] != "HTTP_PROXY=http://u:p@corp:1" {
 		t.Error("the Grant's own environment was changed")

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"pinfold/egress"
 )
 
 // firstShellFD is the first descriptor that a printed command line uses: a
@@ -98,7 +100,7 @@ func shellEnv(v string, set map[string]string) string {
 	if value, ok := set[name]; ok {
 		return shellQuote(name + "=" + value)
 	}
-	if !isShellName(name) || slices.Contains(proxyNames, name) {
+	if !isShellName(name) || slices.Contains(egress.ProxyNames, name) {
 		return ""
 	}
 	return fmt.Sprintf(`${%s+%s="$%s"}`, name, name, name)

@@ -2,6 +2,7 @@ package bwrap
 
 import (
 	"errors"
+	"strings"
 
 	"pinfold/guard"
 	"pinfold/policy"
@@ -60,9 +61,23 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 		l.Proxy = ProxyAddress
 		l.Setup.Listen = []string{ProxyAddress}
 	}
-	l.Setup.Env = commandEnv(in.Env, l.Proxy)
+	l.Setup.Env = commandEnv(in.Env, l.Proxy, sshHelper(in, o, md))
 	l.Plan = planOf(in, m, o, b, l, md)
 	return l, nil
+}
+
+// sshHelper is the program that carries ssh through the proxy, where ssh needs
+// one and the program can be seen inside.
+func sshHelper(in input, o Options, md mediation) string {
+	if md.transparent || in.Base != policy.BaseHost && in.Base != "" {
+		return ""
+	}
+	for _, private := range []string{"/tmp", "/var/tmp", "/dev", "/proc"} {
+		if strings.HasPrefix(o.Pinfold, private+"/") {
+			return ""
+		}
+	}
+	return o.Pinfold
 }
 
 // mediate has the stub load the second filter and make what the supervisor

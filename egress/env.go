@@ -68,16 +68,23 @@ func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// foreign are variables that name a proxy which can't be reached from inside,
-// beside the ones that ProxyEnv sets itself.
-var foreign = []string{"FTP_PROXY", "ftp_proxy", "SOCKS_PROXY", "socks_proxy", "GRPC_PROXY", "grpc_proxy", "WS_PROXY", "WSS_PROXY",
-	"npm_config_proxy", "npm_config_https_proxy", "npm_config_noproxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY", "PIP_PROXY",
-	"CARGO_HTTP_PROXY", "GLOBAL_AGENT_HTTP_PROXY", "GLOBAL_AGENT_HTTPS_PROXY"}
+// ProxyNames are the variables by which programs find a proxy. The caller's
+// own never reach a command: what they name can't be reached from inside, and
+// they may hold a password.
+var ProxyNames = []string{
+	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY", "NO_PROXY", "SOCKS_PROXY", "GRPC_PROXY", "WS_PROXY", "WSS_PROXY",
+	"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy", "socks_proxy", "grpc_proxy", "ws_proxy", "wss_proxy",
+	"npm_config_proxy", "npm_config_http_proxy", "npm_config_https_proxy", "npm_config_noproxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY",
+	"PIP_PROXY", "CARGO_HTTP_PROXY", "GLOBAL_AGENT_HTTP_PROXY", "GLOBAL_AGENT_HTTPS_PROXY", "RSYNC_PROXY", ProxyVariable,
+}
 
-// ApplyEnv gives an environment the wiring of [ProxyEnv] and [SSHEnv]: it
-// replaces what the caller had, since the caller's proxies can't be reached
-// from inside. JAVA_TOOL_OPTIONS keeps the caller's options first, so that
-// ours win.
+// kept are variables of the wiring that the caller's own value beats: it may
+// name a key or an option that the connection needs.
+var kept = []string{"GIT_SSH_COMMAND", "RSYNC_RSH"}
+
+// ApplyEnv gives an environment the wiring of [ProxyEnv] and [SSHEnv], or
+// none, in place of the caller's proxies. JAVA_TOOL_OPTIONS keeps the caller's
+// options first, so that ours win.
 func ApplyEnv(env, wiring []string) []string {
 	set := map[string]string{}
 	for _, kv := range wiring {
@@ -88,16 +95,22 @@ func ApplyEnv(env, wiring []string) []string {
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
 		_, ours := set[name]
-		if name == "JAVA_TOOL_OPTIONS" && ours && value != "" {
+		switch {
+		case ours && slices.Contains(kept, name):
+			delete(set, name)
+			ours = false
+		case name == "JAVA_TOOL_OPTIONS" && ours && value != "":
 			set[name] = value + " " + set[name]
 		}
-		if !ours && !slices.Contains(foreign, name) {
+		if !ours && !slices.Contains(ProxyNames, name) {
 			out = append(out, kv)
 		}
 	}
 	for _, kv := range wiring {
 		name, _, _ := strings.Cut(kv, "=")
-		out = append(out, name+"="+set[name])
+		if value, ok := set[name]; ok {
+			out = append(out, name+"="+value)
+		}
 	}
 	return out
 }

@@ -184,6 +184,9 @@ func TestProxyEnv(t *testing.T) {
 	if _, ok := got["FTP_PROXY"]; ok {
 		t.Error("FTP_PROXY is passed on")
 	}
+	if got := egress.ApplyEnv([]string{"GIT_SSH_COMMAND=ssh -i k", "NO_PROXY=*"}, egress.SSHEnv("/p")); got[0] != "GIT_SSH_COMMAND=ssh -i k" || len(got) != 2 {
+		t.Errorf("got %q, want the caller's own ssh and no more", got)
+	}
 	// What ssh would run, seen by sh.
 	script := `eval "set -- $GIT_SSH_COMMAND"; printf '%s|' "$@"`
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script)

@@ -37,5 +37,9 @@ func (l *prepared) translate(ahead *bwrap.Ahead, grant *guard.Grant) (*bwrap.Lau
 	if err != nil {
 		return nil, err
 	}
-	return bwrap.Translate(grant, machine, bwrap.Options{Umask: umask(), Fresh: l.fresh})
+	self, err := os.Executable()
+	if err != nil {
+		self = "" // ssh is left as it is
+	}
+	return bwrap.Translate(grant, machine, bwrap.Options{Umask: umask(), Fresh: l.fresh, Pinfold: self})
 }
