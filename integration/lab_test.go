@@ -178,7 +178,8 @@ func (l *lab) policyFile(t *testing.T, p any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.WriteString(text); err != nil || f.Close() != nil {
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
 		t.Fatalf("cannot write the policy: %v", err)
 	}
 	return f.Name()
