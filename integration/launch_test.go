@@ -71,7 +71,7 @@ func TestAnotherUser(t *testing.T) {
 	must(t, os.Chmod(theirs, 0o700))
 	must(t, os.Chmod(l.root, 0o711))
 	flags := []string{"--workspace", theirs, "--state", theirs + "/state"}
-	res := l.wrap(t, launch{bare: true, dir: "/", flags: append(flags, "--user", "nobody"), policy: workspaceOnly(), argv: []string{"/bin/sh", "-c", "id -u; echo x > made; stat -c %u made"}})
+	res := l.wrap(t, launch{bare: true, dir: "/", flags: append(flags, "--user", "nobody"), policy: workspaceOnly(), argv: []string{"/bin/sh", "-c", "cd '" + theirs + "'; id -u; echo x > made; stat -c %u made"}})
 	if want := nobody.Uid + "\n" + nobody.Uid + "\n"; res.code != 0 || res.stdout != want {
 		t.Errorf("want %q: %v", want, res)
 	}
