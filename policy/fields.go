@@ -71,7 +71,7 @@ func networkFields(n *Network) []field {
 		{name: "host_ports", doc: "Ports of the host's loopback, seen inside at the same port of 127.0.0.1.", shape: list(&n.HostPorts, port)},
 		{name: "expose", doc: "Ports inside that the host may connect to: \"3000\", \"8080:80\" (outside:inside), \"127.0.0.1:8080:80\".", shape: list(&n.Expose, expose)},
 		{name: "budget", doc: "How much may leave in one run.", shape: object(budgetFields(&n.Budget), nil)},
-		{name: "upstream", doc: "A parent proxy: \"env\" for that of the proxy variables, or a URL (http, https, socks5, socks5h) without a password.", shape: upstream(&n.Upstream)},
+		{name: "upstream", doc: "A parent proxy: \"env\" for that of the proxy variables, a URL (http, https, socks5, socks5h) without a password, or \"env:NAME\" or \"file:/path\" for where the URL stands. \"?no_proxy=LIST\" after a URL excepts hosts.", shape: upstream(&n.Upstream)},
 	}
 }
 

@@ -25,7 +25,7 @@ const (
 	sizePattern           = `^(?:[1-9][0-9]{0,8}[kmg]|[1-9][0-9]{0,14})$`
 	durationPattern       = `^(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ms|s|m|h)){1,8}$`
 	exposePattern         = `^(?:(?:[0-9.]+|\[[0-9A-Fa-f:.]+\]):` + portPattern + `:)?` + portPattern + `(?::` + portPattern + `)?$|^(?:[0-9]+\.[0-9.]+|\[[0-9A-Fa-f:.]+\]):` + portPattern + `$`
-	upstreamPattern       = `^(?:env|(?:http|https|socks5|socks5h)://[^@/?#\x00-\x20]+/?)$`
+	upstreamPattern       = `^(?:env(?::[A-Za-z_][A-Za-z0-9_]*)?|file:/[^\x00-\x1f\x7f]+|(?:http|https|socks5|socks5h)://[^@/?#\x00-\x20]+/?(?:\?no_proxy=[^&#\x00-\x20]*)?)$`
 	maxInteger      int64 = 1<<53 - 1 // what every reader of JSON holds exactly
 )
 
@@ -284,11 +284,12 @@ func parseExpose(text string) (Expose, error) {
 	return e, nil
 }
 
-// upstream is "env" or the URL of a proxy. A password has no place in a
-// policy: it would stand in plans and messages.
+// upstream is "env", the URL of a proxy, or where such a URL is found: a
+// variable or a file. A password has no place in a policy: it would stand in
+// plans and messages.
 func upstream(dst *string) shape {
 	return text(upstreamPattern, func(_ *decoder, n *node, _ string) error {
-		if n.text == "env" {
+		if n.text == "env" || matches(`^(?:env|file):`, n.text) && matches(upstreamPattern, n.text) {
 			*dst = n.text
 			return nil
 		}
