@@ -377,3 +377,46 @@ func TestOwnKeyring(t *testing.T) {
 		seen[id] = true
 	}
 }
+
+// Standard streams that the caller has closed are /dev/null inside, never
+// another descriptor that happened to get the number.
+func TestClosedStreams(t *testing.T) {
+	t.Parallel()
+	dir := lab(t)
+	mkdir(t, dir+"/w")
+	cmd := helper(t, "exec 9>"+dir+"/w/out; x=$(readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2); echo $x >&9",
+		helperGhost+"="+dir+"/w/secret", helperState+"="+dir+"/state")
+	cmd.Args = append([]string{"sh", "-c", "exec \"$@\" <&- >&- 2>&-", "sh", cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	must(t, cmd.Run())
+	b, err := os.ReadFile(dir + "/w/out")
+	must(t, err)
+	if got := string(b); got != "/dev/null /dev/null /dev/null\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// What one run costs this process stays small, whatever the command does with
+// it.
+func TestMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	cmd := helper(t, "echo ready; i=0; while [ $i -lt 300 ]; do echo flood >/proc/1/fd/2; i=$((i+1)); done; yes | head -c 5000000; echo; echo flooded; read x; exit 0")
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	w, out := gather(t)
+	cmd.Stdout = w
+	cmd.Stderr = nil
+	must(t, cmd.Start())
+	w.Close()
+	out.until(t, "flooded\n")
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
+	must(t, err)
+	_, rest, _ := strings.Cut(string(b), "VmRSS:")
+	kib, err := strconv.Atoi(strings.Fields(rest)[0])
+	must(t, err)
+	if kib > 40<<10 { // the test program itself is bigger than pinfold
+		t.Errorf("%d KiB", kib)
+	}
+	in.Close()
+	must(t, cmd.Wait())
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"pinfold/bwrap"
 	"pinfold/event"
 	"pinfold/plan"
 )
@@ -93,12 +94,21 @@ func (p *program) wrapCommandLine(ctx context.Context, f *wrapFlags, argv []stri
 	l, err := p.prepare(&f.launchFlags, argv)
 	l.outcome = out
 	if err == nil {
+		p.reclaim(l.request.State)
 		err = p.launch(ctx, l, o)
 	}
 	if cleanup := l.removeFresh(); cleanup != nil {
 		p.notice("cannot remove what was made for this launch: %v", cleanup)
 	}
 	return err
+}
+
+// reclaim takes away what killed runs left in the file system, before the
+// guard sees it there. What can't be taken away is no reason not to run.
+func (p *program) reclaim(state string) {
+	if _, err := bwrap.Reclaim(state); err != nil {
+		p.notice("cannot remove what an earlier run left behind: %v", err)
+	}
 }
 
 // runOptions are the flags of wrap, read.
