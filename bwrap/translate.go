@@ -2,6 +2,7 @@ package bwrap
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"pinfold/guard"
@@ -61,9 +62,25 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 		l.Proxy = ProxyAddress
 		l.Setup.Listen = []string{ProxyAddress}
 	}
-	l.Setup.Env = commandEnv(in.Env, l.Proxy, sshHelper(in, o, md))
+	l.Setup.Env = commandEnv(withoutUpstream(in), l.Proxy, sshHelper(in, o, md))
+	if in.Network.Upstream != "" {
+		in.Notes = append(slices.Clone(in.Notes), upstreamNote)
+	}
 	l.Plan = planOf(in, m, o, b, l, md)
 	return l, nil
+}
+
+// upstreamNote says what changes with a parent proxy.
+const upstreamNote = "a parent proxy (network.upstream) resolves the names: what addresses they have isn't checked"
+
+// withoutUpstream is the environment without the variable that a parent
+// proxy's URL, and its password, stand in.
+func withoutUpstream(in input) []string {
+	name, ok := strings.CutPrefix(in.Network.Upstream, "env:")
+	if !ok {
+		return in.Env
+	}
+	return slices.DeleteFunc(slices.Clone(in.Env), func(v string) bool { return envName(v) == name })
 }
 
 // sshHelper is the program that carries ssh through the proxy, where ssh needs

@@ -287,7 +287,6 @@ func TestTranslateRefuses(t *testing.T) {
 		"host ports":                 {bwrap.Input{Network: policy.Network{HostPorts: []uint16{1}}}, "field_unavailable", "network.host_ports"},
 		"expose":                     {bwrap.Input{Network: policy.Network{Expose: []policy.Expose{{Outside: 1}}}}, "field_unavailable", "network.expose"},
 		"budget":                     {bwrap.Input{Network: policy.Network{Budget: policy.Budget{Hosts: 1}}}, "field_unavailable", "network.budget"},
-		"upstream":                   {bwrap.Input{Network: policy.Network{Upstream: "env"}}, "field_unavailable", "network.upstream"},
 		"sockets":                    {bwrap.Input{Sockets: []guard.Socket{{Path: "/s"}}}, "field_unavailable", "sockets"},
 		"cpus":                       {bwrap.Input{Limits: policy.Limits{CPUs: .5}}, "field_unavailable", "limits.cpus"},
 		"memory":                     {bwrap.Input{Limits: policy.Limits{Memory: 1}}, "field_unavailable", "limits.memory"},
@@ -338,6 +337,21 @@ func refused(t *testing.T, err error, reason policy.Reason, code, subject string
 }
 
 // Every field that is refused is tried above.
+func TestUpstream(t *testing.T) {
+	t.Parallel()
+	in := bwrap.Input{Network: policy.Network{Upstream: "env:CORP", Allow: []policy.HostPattern{{Text: "x.example"}}}, Env: []string{"CORP=http://u:p@proxy", "CORP2=x"}}
+	l, err := bwrap.TranslateInput(in, machine(), options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if env := strings.Join(l.Setup.Env, "\n"); strings.Contains(env, "u:p") || !strings.Contains(env, "CORP2=x") {
+		t.Errorf("got %q, wanted it without the parent's password", env)
+	}
+	if notes := strings.Join(l.Plan.Notes, "\n"); !strings.Contains(notes, "parent proxy") {
+		t.Errorf("the plan doesn't say that a parent resolves: %q", notes)
+	}
+}
+
 func TestUnbuiltFieldsAreTried(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("translate_test.go")

@@ -22,7 +22,6 @@ var unbuiltFields = []unbuilt{
 	{"network.host_ports", func(in input) bool { return len(in.Network.HostPorts) > 0 }, `list "127.0.0.1:PORT" in network.allow and go through the proxy`},
 	{"network.expose", func(in input) bool { return len(in.Network.Expose) > 0 }, "leave the field out"},
 	{"network.budget", func(in input) bool { return in.Network.Budget != policy.Budget{} }, "leave the field out"},
-	{"network.upstream", func(in input) bool { return in.Network.Upstream != "" }, "leave the field out"},
 	{"limits.cpus", func(in input) bool { return in.Limits.CPUs != 0 }, "leave the field out"},
 	{"limits.memory", func(in input) bool { return in.Limits.Memory != 0 }, "leave the field out"},
 	{"limits.pids", func(in input) bool { return in.Limits.PIDs != 0 }, "leave the field out"},

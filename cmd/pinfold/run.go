@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"pinfold/bwrap"
@@ -90,7 +91,7 @@ func (r *oneRun) startOptions() bwrap.StartOptions {
 	}
 	return bwrap.StartOptions{
 		Streams: r.streams(),
-		Egress:  func() (bwrap.Egress, error) { return r.proxy(sink), nil },
+		Egress:  func() (bwrap.Egress, error) { return r.proxy(sink) },
 		Record:  r.record, Fresh: r.fresh, Events: sink, Run: r.name,
 		AllFlows: r.options.level == event.LevelAll,
 		Grace:    r.options.grace, Forward: true, State: r.state,
@@ -108,16 +109,20 @@ func (r *oneRun) streams() bwrap.Streams {
 }
 
 // proxy serves what the policy lets out.
-func (r *oneRun) proxy(sink event.Sink) bwrap.Egress {
+func (r *oneRun) proxy(sink event.Sink) (bwrap.Egress, error) {
+	parent, err := egress.ParseUpstream(r.network.Upstream, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
 	d := egress.NewDecider(r.network)
 	s := &egress.Server{
-		Decider: d, Dialer: &egress.Dialer{Decider: d},
+		Decider: d, Dialer: &egress.Dialer{Decider: d, Upstream: parent},
 		Events: sink, AllFlows: r.options.level == event.LevelAll || r.outcome.sink != nil,
 	}
 	if !r.launch.Transparent {
-		return s
+		return s, nil
 	}
-	return egress.NewTransparent(s)
+	return egress.NewTransparent(s), nil
 }
 
 // notStarted reports a command that didn't run. One that can't be executed
