@@ -143,6 +143,8 @@ func (r *relay) settle() {
 	if r == nil {
 		return
 	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
 	for range 50 {
 		pending := 0
 		_ = onFD(r.master, func(fd int) (err error) {
@@ -152,7 +154,7 @@ func (r *relay) settle() {
 		if pending == 0 && !r.busy.Load() {
 			return
 		}
-		time.Sleep(time.Millisecond)
+		<-tick.C
 	}
 }
 

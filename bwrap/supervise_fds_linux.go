@@ -15,9 +15,6 @@ import (
 // stub's setup and its control socket.
 const stderrFD = wire.ControlFD + 1
 
-// firstFD is the first descriptor after the fixed ones.
-const firstFD = stderrFD + 1
-
 // captureSize bounds what is kept of bubblewrap's own messages. The file
 // can't grow past it, whoever writes.
 const captureSize = 64 << 10

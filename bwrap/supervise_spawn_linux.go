@@ -99,7 +99,9 @@ const keyringWait = 2 * time.Second
 // altogether (in most containers), it does so for what runs below as well.
 func joinKeyring() error {
 	var err unix.Errno
-	for end := time.Now().Add(keyringWait); ; time.Sleep(10 * time.Millisecond) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(keyringWait); ; <-tick.C {
 		// No name at all: with one, even "", an existing keyring could be joined.
 		_, _, err = unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
 		switch {
