@@ -3,6 +3,7 @@ package bwrap_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -95,5 +96,82 @@ func TestListedSockets(t *testing.T) {
 	var r *policy.Refusal
 	if _, err := bwrap.TranslateInput(in, machine(), notifyingOptions()); !errors.As(err, &r) || r.Reason != policy.Unavailable || r.Subject != "sockets" {
 		t.Errorf("without notification: %v", err)
+	}
+}
+
+// How what is allowed gets out, by network.mode and the machine.
+func TestWaysOut(t *testing.T) {
+	t.Parallel()
+	host, err := policy.ParseHostPattern("api.example")
+	must(t, err)
+	allow := []policy.HostPattern{host}
+	for name, tc := range map[string]struct {
+		n                  policy.Network
+		m                  bwrap.Machine
+		proxy, transparent bool
+	}{
+		"auto":              {policy.Network{Allow: allow}, notifying(), true, true},
+		"auto, no notify":   {policy.Network{Allow: allow}, machine(), true, false},
+		"proxy":             {policy.Network{Allow: allow, Mode: policy.ModeProxy}, notifying(), true, false},
+		"transparent":       {policy.Network{Allow: allow, Mode: policy.ModeTransparent}, notifying(), false, true},
+		"nothing allowed":   {policy.Network{}, notifying(), false, false},
+		"nothing, by name":  {policy.Network{Mode: policy.ModeTransparent}, notifying(), false, false},
+		"auto, all sockets": {policy.Network{Allow: allow}, notifying(), true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := bwrap.Input{Network: tc.n}
+			if name == "auto, all sockets" {
+				in.UnixSockets = policy.SocketsAll
+			}
+			l, err := bwrap.TranslateInput(in, tc.m, notifyingOptions())
+			must(t, err)
+			variable := slices.ContainsFunc(l.Setup.Env, func(v string) bool { return strings.HasPrefix(v, "HTTP_PROXY=") })
+			if l.Transparent != tc.transparent || (l.Proxy != "") != tc.proxy || variable != tc.proxy {
+				t.Errorf("transparent %v, proxy %q, variables %q", l.Transparent, l.Proxy, l.Setup.Env)
+			}
+			if l.Transparent && len(l.Setup.Filter) == 0 {
+				t.Error("nothing is handed over")
+			}
+		})
+	}
+}
+
+// A launch's own name files lie where the host's links lead, even into a
+// directory that a rule hides.
+func TestNameFiles(t *testing.T) {
+	t.Parallel()
+	host, err := policy.ParseHostPattern("api.example")
+	must(t, err)
+	m := notifying()
+	m.Resolv, m.Hosts, m.Hostname = "/run/systemd/resolve/stub-resolv.conf", "/etc/hosts", "box"
+	in := bwrap.Input{
+		Network: policy.Network{Allow: []policy.HostPattern{host}},
+		Entries: []guard.Entry{at("/run/systemd/resolve", guard.Empty, guard.Dir, 9)},
+	}
+	l, err := bwrap.TranslateInput(in, m, notifyingOptions())
+	must(t, err)
+	got := map[string]wire.CheckKind{}
+	for _, c := range l.Setup.Checks {
+		got[c.Path] = c.Kind
+	}
+	for p, want := range map[string]wire.CheckKind{
+		m.Resolv: wire.CheckEmptyFile, "/etc/hosts": wire.CheckEmptyFile, "/run/systemd/resolve": wire.CheckPassDir,
+	} {
+		if got[p] != want {
+			t.Errorf("%s: check %d, wanted %d", p, got[p], want)
+		}
+	}
+	contents := map[string]bool{}
+	for _, d := range l.Data {
+		contents[string(d.Content)] = true
+	}
+	for _, want := range []string{
+		"nameserver 127.0.0.1\noptions attempts:1\n",
+		"127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.0.1 box\n",
+	} {
+		if !contents[want] {
+			t.Errorf("no file holds %q", want)
+		}
 	}
 }

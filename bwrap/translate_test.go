@@ -273,7 +273,6 @@ func TestGoldenFilesAreUsed(t *testing.T) {
 
 func TestTranslateRefuses(t *testing.T) {
 	t.Parallel()
-	yes := true
 	at1 := map[string]policy.Position{"container": {File: "p.json", Line: 3, Column: 4}}
 	for name, c := range map[string]struct {
 		in      bwrap.Input
@@ -283,7 +282,6 @@ func TestTranslateRefuses(t *testing.T) {
 		"tier":                       {bwrap.Input{Tier: policy.TierContainer}, "field_unavailable", "tier"},
 		"container":                  {bwrap.Input{Given: at1}, "field_unavailable", "container"},
 		"transparent":                {bwrap.Input{Network: policy.Network{Mode: policy.ModeTransparent}}, "field_unavailable", "network.mode"},
-		"tls name":                   {bwrap.Input{Network: policy.Network{VerifyTLSName: &yes}}, "field_unavailable", "network.verify_tls_name"},
 		"host ports":                 {bwrap.Input{Network: policy.Network{HostPorts: []uint16{1}}}, "field_unavailable", "network.host_ports"},
 		"expose":                     {bwrap.Input{Network: policy.Network{Expose: []policy.Expose{{Outside: 1}}}}, "field_unavailable", "network.expose"},
 		"budget":                     {bwrap.Input{Network: policy.Network{Budget: policy.Budget{Hosts: 1}}}, "field_unavailable", "network.budget"},

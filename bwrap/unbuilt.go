@@ -18,7 +18,6 @@ type unbuilt struct {
 var unbuiltFields = []unbuilt{
 	{"tier", func(in input) bool { return in.Tier == policy.TierContainer }, `use "tier": "process"`},
 	{"container", func(in input) bool { return in.given("container") }, "leave the field out"},
-	{"network.verify_tls_name", func(in input) bool { return isTrue(in.Network.VerifyTLSName) }, "leave the field out"},
 	{"network.host_ports", func(in input) bool { return len(in.Network.HostPorts) > 0 }, `list "127.0.0.1:PORT" in network.allow and go through the proxy`},
 	{"network.expose", func(in input) bool { return len(in.Network.Expose) > 0 }, "leave the field out"},
 	{"network.budget", func(in input) bool { return in.Network.Budget != policy.Budget{} }, "leave the field out"},
@@ -64,5 +63,3 @@ func (in input) position(field string) string {
 	}
 	return fmt.Sprintf("%s:%d:%d %s", at.File, at.Line, at.Column, field)
 }
-
-func isTrue(b *bool) bool { return b != nil && *b }

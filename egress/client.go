@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -40,6 +41,50 @@ func (c *client) linger() {
 		io.CopyN(io.Discard, c.conn, lingerBytes)
 	}
 	c.conn.Close()
+}
+
+// carry is an allowed tunnel from its start to its event.
+func (c *client) carry(f flow, v Verdict, server net.Conn) {
+	check := c.s.Decider.helloFor(f.target, v)
+	if check == nil {
+		up, down, _ := c.pipe(server)
+		c.emitFlow(f, v, up, down)
+		return
+	}
+	up, down, err := c.pipeChecked(server, check)
+	var refused *Error
+	if errors.As(err, &refused) {
+		refused.Target = f.target.String()
+		c.emitDenied(f, refused)
+		return
+	}
+	c.emitFlow(f, v, up, down)
+}
+
+// pipeChecked is pipe with an eye on what the client says first.
+func (c *client) pipeChecked(server net.Conn, check *helloCheck) (up, down int64, err error) {
+	head, _ := c.br.Peek(c.br.Buffered())
+	ahead := bytes.Clone(head)
+	c.br = nil
+	c.conn.SetDeadline(time.Time{})
+	t := &tunnel{client: c.conn, server: server, idle: c.s.limits.Idle}
+	t.first = func() error {
+		c.conn.SetReadDeadline(time.Now().Add(t.idle))
+		n, err := check.check(io.MultiReader(bytes.NewReader(ahead), c.conn), server)
+		t.count(&t.up, n)
+		var refused *Error
+		switch {
+		case errors.As(err, &refused):
+			t.refused.Store(true)
+			c.refuseHello(refused, server)
+		case err != nil:
+			reset(c.conn)
+			reset(server)
+		}
+		return err
+	}
+	err = t.run()
+	return t.up.Load(), t.down.Load(), err
 }
 
 // pipe sends what the client sent ahead and then carries both ways until both

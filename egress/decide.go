@@ -15,11 +15,13 @@ import (
 type Decider struct {
 	allow []policy.HostPattern
 	deny  []policy.HostPattern
+	// verify is network.verify_tls_name.
+	verify *bool
 }
 
 // NewDecider takes the lists of a policy.
 func NewDecider(n policy.Network) *Decider {
-	return &Decider{allow: slices.Clone(n.Allow), deny: slices.Clone(n.Deny)}
+	return &Decider{allow: slices.Clone(n.Allow), deny: slices.Clone(n.Deny), verify: n.VerifyTLSName}
 }
 
 // Empty reports whether nothing is allowed: such a launch has no listener.

@@ -31,6 +31,10 @@ const (
 	CodeGateway     = "gateway_address"
 	CodeDeniedAddr  = "denied_address" // an address that network.deny lists
 
+	// Refused by what the client says.
+	CodeTLSName = "tls_name_mismatch" // a TLS server name that isn't the host
+	CodeNotTLS  = "not_tls"           // on port 443, and not said to be otherwise
+
 	// The request itself.
 	CodeBadRequest  = "bad_request"
 	CodeNotAProxy   = "not_a_proxy_request" // origin-form
@@ -89,7 +93,7 @@ func (e *Error) Denied() bool {
 	switch e.Code {
 	case CodeNotListed, CodeDenied, CodeBadHost, CodeBadPort, CodeLoopback, CodeUnspecified, CodeLinkLocal,
 		CodePrivate, CodeShared, CodeMulticast, CodeReserved, CodeMetadata, CodeOwn, CodeGateway, CodeDeniedAddr,
-		CodeSelfUnknown:
+		CodeSelfUnknown, CodeTLSName, CodeNotTLS:
 		return true
 	}
 	return false

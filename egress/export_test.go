@@ -50,3 +50,10 @@ func Outgoing(data string, d *Decider) (*http.Request, Target) {
 	req.Body = src
 	return req, t
 }
+
+// For the tests of what TLS clients say.
+var (
+	ReadHello   = readHello
+	ErrNotTLS   = errNotTLS
+	ErrBadHello = errBadHello
+)

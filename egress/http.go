@@ -76,8 +76,7 @@ func (c *client) serveConnect(h *head) {
 	if c.write([]byte(connected)) != nil {
 		return
 	}
-	up, down, _ := c.pipe(server)
-	c.emitFlow(f, v, up, down)
+	c.carry(f, v, server)
 }
 
 // refuse reports and answers; it says whether the connection can go on.

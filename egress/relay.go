@@ -33,6 +33,11 @@ type tunnel struct {
 	idle           time.Duration
 	up, down       atomic.Int64
 	moved          atomic.Int64 // when bytes last moved, either way; Unix nanoseconds
+	// first is done before anything goes up; nil for nothing. Its error ends
+	// the tunnel.
+	first func() error
+	// refused: the ends are closed already, as they should be.
+	refused atomic.Bool
 }
 
 // run returns once both ways have ended and both connections are closed. The
@@ -41,7 +46,13 @@ func (t *tunnel) run() error {
 	t.moved.Store(time.Now().UnixNano())
 	down := make(chan error, 1)
 	go func() { down <- t.oneWay(t.client, t.server, &t.down) }()
-	err := t.oneWay(t.server, t.client, &t.up)
+	var err error
+	if t.first != nil {
+		err = t.first()
+	}
+	if err == nil {
+		err = t.oneWay(t.server, t.client, &t.up)
+	}
 	err = errors.Join(err, <-down)
 	t.client.Close()
 	t.server.Close()
@@ -55,7 +66,7 @@ func (t *tunnel) oneWay(dst, src net.Conn, count *atomic.Int64) error {
 	if err == nil {
 		err = closeWrite(dst)
 	}
-	if err != nil {
+	if err != nil && !t.refused.Load() {
 		reset(t.client)
 		reset(t.server)
 	}

@@ -66,8 +66,7 @@ func (c *client) serveSOCKS() {
 	if c.socksAnswer(socksOK) != nil {
 		return
 	}
-	up, down, _ := c.pipe(server)
-	c.emitFlow(f, v, up, down)
+	c.carry(f, v, server)
 }
 
 // socksMethod agrees on "no authentication", the one method there is: who can

@@ -180,8 +180,7 @@ func (t *Transparent) serveFlow(ctx context.Context, conn net.Conn) {
 		return
 	}
 	defer server.Close()
-	up, down, _ := c.pipe(server)
-	c.emitFlow(f, v, up, down)
+	c.carry(f, v, server)
 }
 
 // Close ends everything.

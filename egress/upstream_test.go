@@ -105,8 +105,8 @@ func TestHTTPParent(t *testing.T) {
 				cfg = &tls.Config{RootCAs: pool}
 			}
 			l := parentLab(t, scheme+"://user:pa%3Ass@"+ts.Listener.Addr().String(), nil, cfg)
-			echoThrough(t, l, "FAR.example.:443")
-			if got := <-p.asked; got != "CONNECT far.example:443 "+basic {
+			echoThrough(t, l, "FAR.example.:8443")
+			if got := <-p.asked; got != "CONNECT far.example:8443 "+basic {
 				t.Errorf("the parent was asked %q", got)
 			}
 			for range 2 {
@@ -118,7 +118,7 @@ func TestHTTPParent(t *testing.T) {
 					t.Errorf("the parent was asked %q", got)
 				}
 			}
-			contains(t, l.send("CONNECT denied.example:443 HTTP/1.1\r\n\r\n"), "403")
+			contains(t, l.send("CONNECT denied.example:8443 HTTP/1.1\r\n\r\n"), "403")
 			contains(t, l.send("GET http://10.0.0.1/ HTTP/1.1\r\nHost: 10.0.0.1\r\n\r\n"), "403")
 			if n := len(p.asked) + len(l.names.lookups()); n != 0 {
 				t.Errorf("a denied name went out")
@@ -138,7 +138,7 @@ func TestParentWantsOtherCredentials(t *testing.T) {
 	ts := httptest.NewServer(p)
 	t.Cleanup(ts.Close)
 	l := parentLab(t, "http://user:secretword@"+ts.Listener.Addr().String(), nil, nil)
-	for _, send := range []string{"CONNECT far.example:443 HTTP/1.1\r\n\r\n", "GET http://far.example/ HTTP/1.1\r\nHost: far.example\r\nConnection: close\r\n\r\n"} {
+	for _, send := range []string{"CONNECT far.example:8443 HTTP/1.1\r\n\r\n", "GET http://far.example/ HTTP/1.1\r\nHost: far.example\r\nConnection: close\r\n\r\n"} {
 		answer := l.send(send)
 		contains(t, answer, "502 Bad Gateway", egress.CodeUpstream, "network.upstream")
 		if strings.Contains(answer, "secretword") {
@@ -205,15 +205,15 @@ func TestNoProxyRules(t *testing.T) {
 		"value": parentLab(t, "env:MY_PROXY", map[string]string{"MY_PROXY": "http://" + host + "/?no_proxy=near.example,10.0.0.0/8"}, nil),
 	} {
 		l.names.set("near.example", "203.0.113.5", "127.0.0.1")
-		l.net.route("203.0.113.5:443", p.to)
-		l.net.route("10.9.9.9:443", p.to)
-		echoThrough(t, l, "near.example:443")
-		echoThrough(t, l, "10.9.9.9:443")
+		l.net.route("203.0.113.5:8443", p.to)
+		l.net.route("10.9.9.9:8443", p.to)
+		echoThrough(t, l, "near.example:8443")
+		echoThrough(t, l, "10.9.9.9:8443")
 		if len(p.asked) != 0 {
 			t.Errorf("%s: the parent was asked %q", name, <-p.asked)
 		}
-		contains(t, l.send("CONNECT near.example:443 HTTP/1.1\r\n\r\n"), "403", egress.CodeLoopback)
-		echoThrough(t, l, "far.example:443")
+		contains(t, l.send("CONNECT near.example:8443 HTTP/1.1\r\n\r\n"), "403", egress.CodeLoopback)
+		echoThrough(t, l, "far.example:8443")
 		if len(p.asked) != 1 {
 			t.Errorf("%s: the parent was asked %d times, want once", name, len(p.asked))
 		}
@@ -259,7 +259,7 @@ func TestParentIsGone(t *testing.T) {
 	ln := listen(t)
 	ln.Close()
 	l := parentLab(t, "http://"+ln.Addr().String(), nil, nil)
-	for _, send := range []string{"CONNECT far.example:443 HTTP/1.1\r\n\r\n", "GET http://far.example/ HTTP/1.1\r\nHost: far.example\r\n\r\n"} {
+	for _, send := range []string{"CONNECT far.example:8443 HTTP/1.1\r\n\r\n", "GET http://far.example/ HTTP/1.1\r\nHost: far.example\r\n\r\n"} {
 		contains(t, l.send(send), "502", egress.CodeUpstream, "connection refused")
 	}
 	l.events.wait(t, func(e event.Event) bool { return e.Reason == egress.CodeUpstream && e.Action == event.Noticed })
