@@ -80,7 +80,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case err != nil:
 		b.broken.Store(&err)
 	}
-	return n, err //nolint:wrapcheck // io.EOF must stay itself
+	return n, err
 }
 
 // Close is net/http's: the exchange decides when the body is over.

@@ -16,7 +16,7 @@ import (
 // client is one connection from inside.
 type client struct {
 	s    *Server
-	ctx  context.Context //nolint:containedctx // its life is the connection's
+	ctx  context.Context
 	conn net.Conn
 	br   *bufio.Reader
 
@@ -96,7 +96,7 @@ func (c *client) pipe(server net.Conn) (up, down int64, err error) {
 		if _, err := server.Write(head); err != nil {
 			reset(server)
 			reset(c.conn)
-			return 0, 0, err //nolint:wrapcheck // for the event only
+			return 0, 0, err
 		}
 	}
 	ahead := int64(len(head))

@@ -81,8 +81,10 @@ func (l *clientLab) run(name string, args ...string) string {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = l.dir
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + l.dir, "TMPDIR=" + l.dir, "PYENV_ROOT=" + os.Getenv("PYENV_ROOT"),
-		"GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "PIP_DISABLE_PIP_VERSION_CHECK=1"},
+	cmd.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + l.dir, "TMPDIR=" + l.dir, "PYENV_ROOT=" + os.Getenv("PYENV_ROOT"),
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "PIP_DISABLE_PIP_VERSION_CHECK=1",
+	},
 		append(egress.ProxyEnv(l.addr), egress.SSHEnv(self)...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -148,8 +150,10 @@ func TestGit(t *testing.T) {
 	l := newClientLab(t)
 	repo := filepath.Join(l.dir, "srv", "r.git")
 	for _, args := range [][]string{
-		{"init", "-q", "-b", "main", "work"}, {"-C", "work", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "--allow-empty", "-m", "first"},
-		{"clone", "-q", "--bare", "work", repo}, {"-C", repo, "config", "http.receivepack", "true"},
+		{"init", "-q", "-b", "main", "work"},
+		{"-C", "work", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "--allow-empty", "-m", "first"},
+		{"clone", "-q", "--bare", "work", repo},
+		{"-C", repo, "config", "http.receivepack", "true"},
 	} {
 		l.run("git", args...)
 	}
@@ -157,8 +161,10 @@ func TestGit(t *testing.T) {
 	if _, err := os.Stat(backend); err != nil {
 		t.Skip("no git-http-backend here")
 	}
-	l.web("git.example", &cgi.Handler{Path: backend, Env: []string{"GIT_PROJECT_ROOT=" + filepath.Dir(repo), "GIT_HTTP_EXPORT_ALL=1",
-		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"}})
+	l.web("git.example", &cgi.Handler{Path: backend, Env: []string{
+		"GIT_PROJECT_ROOT=" + filepath.Dir(repo), "GIT_HTTP_EXPORT_ALL=1",
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
+	}})
 	l.want(t, "", "git", "clone", "-q", "http://git.example/r.git", "http")
 	l.want(t, "first", "git", "-C", "http", "log", "--oneline")
 	l.run("git", "-C", "http", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "--allow-empty", "-m", "second")
@@ -228,7 +234,8 @@ func TestPackageManagers(t *testing.T) {
 		switch r.URL.Path {
 		case "/left":
 			json.NewEncoder(w).Encode(map[string]any{"name": "left", "dist-tags": map[string]string{"latest": "1.0.0"}, "versions": map[string]any{
-				"1.0.0": map[string]any{"name": "left", "version": "1.0.0", "dist": map[string]string{"tarball": "http://registry.example/left.tgz"}}}})
+				"1.0.0": map[string]any{"name": "left", "version": "1.0.0", "dist": map[string]string{"tarball": "http://registry.example/left.tgz"}},
+			}})
 		case "/left.tgz":
 			w.Write(tgz)
 		case "/x.example/m/@v/v1.0.0.info":

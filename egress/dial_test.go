@@ -92,8 +92,10 @@ func TestHappyEyeballs(t *testing.T) {
 				w, n := &wire{answers: tt.answers}, &names{}
 				n.set("x.example", tt.addrs)
 				dec := egress.NewDecider(policyOf(t, []string{"x.example"}, nil))
-				d := &egress.Dialer{Decider: dec, Resolver: n, Connect: w.connect, Timeout: 5 * time.Second,
-					SelfAddrs: func() (egress.HostAddrs, error) { return egress.HostAddrs{}, nil }}
+				d := &egress.Dialer{
+					Decider: dec, Resolver: n, Connect: w.connect, Timeout: 5 * time.Second,
+					SelfAddrs: func() (egress.HostAddrs, error) { return egress.HostAddrs{}, nil },
+				}
 				began := time.Now()
 				conn, _, err := d.Dial(t.Context(), egress.Target{Host: "x.example", Port: 443})
 				if took := time.Since(began); took != tt.took {

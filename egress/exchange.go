@@ -34,7 +34,7 @@ type exchange struct {
 	req    *http.Request
 	f      flow
 	v      Verdict
-	ctx    context.Context //nolint:containedctx // its life is the exchange's
+	ctx    context.Context
 	cancel context.CancelCauseFunc
 	idle   *time.Timer
 	body   *body
@@ -216,7 +216,7 @@ func (x *exchange) sendContinue() {
 	x.wmu.Lock()
 	defer x.wmu.Unlock()
 	if !x.responded {
-		x.c.write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) //nolint:errcheck // a client that is gone is found by the next read
+		x.c.write([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
 	}
 }
 

@@ -84,7 +84,7 @@ func (c *client) more(n int) error {
 	if errors.Is(err, io.EOF) && n > 0 {
 		return io.ErrUnexpectedEOF
 	}
-	return err //nolint:wrapcheck // told apart by the caller
+	return err
 }
 
 // grow gives a connection with a long head a buffer that can hold it.

@@ -30,7 +30,7 @@ func ends(t *testing.T, conn net.Conn) string {
 	t.Helper()
 	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	b, err := io.ReadAll(conn)
-	if ne, ok := err.(net.Error); ok && ne.Timeout() { //nolint:errorlint // bare from a conn
+	if ne, ok := err.(net.Error); ok && ne.Timeout() {
 		t.Errorf("the connection is open after 10 s")
 	}
 	return string(b)

@@ -31,7 +31,7 @@ func (c *client) serveRequest() bool {
 		return false
 	}
 	if h.method == http.MethodConnect {
-		c.br.Discard(h.size) //nolint:errcheck // it was peeked at
+		c.br.Discard(h.size)
 		c.serveConnect(h)
 		return false
 	}
@@ -49,7 +49,7 @@ func (c *client) serveRequest() bool {
 // 2.2 asks servers to bear with.
 func (c *client) skipEmptyLine() {
 	if b, err := c.br.Peek(2); err == nil && string(b) == "\r\n" {
-		c.br.Discard(2) //nolint:errcheck // it was peeked at
+		c.br.Discard(2)
 	}
 }
 

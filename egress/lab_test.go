@@ -313,7 +313,7 @@ func (l *lab) dial() *net.TCPConn {
 	}
 	l.t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(20 * time.Second))
-	return conn.(*net.TCPConn) //nolint:forcetypeassert // dialled as tcp
+	return conn.(*net.TCPConn)
 }
 
 // send writes text, closes the sending side and returns everything that comes

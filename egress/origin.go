@@ -43,14 +43,14 @@ var errHeadTooLong = errors.New("the head of its answer is too long")
 
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left < 0 {
-		return l.r.Read(p) //nolint:wrapcheck // transparent
+		return l.r.Read(p)
 	}
 	if l.left == 0 {
 		return 0, errHeadTooLong
 	}
 	n, err := l.r.Read(p[:min(int64(len(p)), l.left)])
 	l.left -= int64(n)
-	return n, err //nolint:wrapcheck // transparent
+	return n, err
 }
 
 // originFor returns a connection for an allowed target: the one at hand where
@@ -111,12 +111,12 @@ func (o *origin) alive() bool {
 // send writes a request, for the server's eyes or a parent's.
 func (o *origin) send(req *http.Request) error {
 	if o.parent == nil {
-		return req.Write(o.conn) //nolint:wrapcheck // told apart by the caller
+		return req.Write(o.conn)
 	}
 	if auth := basicAuth(o.parent); auth != "" {
 		req.Header.Set("Proxy-Authorization", auth)
 	}
-	return req.WriteProxy(o.conn) //nolint:wrapcheck // told apart by the caller
+	return req.WriteProxy(o.conn)
 }
 
 // receive reads the final answer; interim ones are given to each.
@@ -126,7 +126,7 @@ func (o *origin) receive(req *http.Request, each func(*http.Response) error) (*h
 	for range maxInterim {
 		resp, err := http.ReadResponse(o.br, req)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // told apart by the caller
+			return nil, err
 		}
 		if resp.StatusCode/100 != 1 || resp.StatusCode == http.StatusSwitchingProtocols {
 			return resp, nil

@@ -34,14 +34,14 @@ func (r ready) wait() error {
 	var got error
 	err := r.raw.Read(func(fd uintptr) bool {
 		_, _, got = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		return got != syscall.EAGAIN //nolint:errorlint // a bare errno
+		return got != syscall.EAGAIN
 	})
 	if err == nil {
 		// A socket tells of a reset once: the next read would see an
 		// ordinary end of file.
 		err = got
 	}
-	return err //nolint:wrapcheck // told apart by the caller
+	return err
 }
 
 func isNotConnected(err error) bool { return errors.Is(err, syscall.ENOTCONN) }
@@ -57,5 +57,5 @@ func (r ready) quiet() bool {
 	err := r.raw.Control(func(fd uintptr) {
 		_, _, got = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 	})
-	return err == nil && got == syscall.EAGAIN //nolint:errorlint // a bare errno
+	return err == nil && got == syscall.EAGAIN
 }

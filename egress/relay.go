@@ -103,19 +103,19 @@ func (t *tunnel) copy(dst, src net.Conn, count *atomic.Int64) error {
 // copyOnce reads what is there and writes it; full reports that there was
 // more than a buffer holds.
 func (t *tunnel) copyOnce(dst, src net.Conn) (n int, full bool, err error) {
-	buf := buffers.Get().(*[copyBuffer]byte) //nolint:forcetypeassert // the pool holds nothing else
+	buf := buffers.Get().(*[copyBuffer]byte)
 	defer buffers.Put(buf)
 	n, err = src.Read(buf[:])
 	if n > 0 {
 		dst.SetWriteDeadline(time.Now().Add(t.idle))
 		if n, werr := dst.Write(buf[:n]); werr != nil {
-			return n, false, werr //nolint:wrapcheck // told apart by the caller
+			return n, false, werr
 		}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) { // a wait that was no wait: TLS
 		return n, false, t.stillAlive(err)
 	}
-	return n, n == len(buf), err //nolint:wrapcheck // told apart by the caller
+	return n, n == len(buf), err
 }
 
 // copyBulk moves a busy flow through the kernel (splice(2), where both ends
@@ -142,7 +142,7 @@ func (t *tunnel) copyBulk(dst, src net.Conn, count *atomic.Int64) (end bool, err
 				return false, nil
 			}
 		default:
-			return false, err //nolint:wrapcheck // told apart by the caller
+			return false, err
 		}
 	}
 }
@@ -176,11 +176,11 @@ func (t *tunnel) stillAlive(err error) error {
 func closeWrite(c net.Conn) error {
 	hc, ok := c.(interface{ CloseWrite() error })
 	if !ok {
-		return c.Close() //nolint:wrapcheck // told apart by the caller
+		return c.Close()
 	}
 	// ENOTCONN: the other side has closed both ways and has its answer.
 	if err := hc.CloseWrite(); err != nil && !isNotConnected(err) {
-		return err //nolint:wrapcheck // told apart by the caller
+		return err
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (systemResolver) LookupNetIP(ctx context.Context, network, host string) ([]
 		}
 	}
 	dns := net.Resolver{PreferGo: true}
-	return dns.LookupNetIP(ctx, network, host) //nolint:wrapcheck // resolveError says what it was
+	return dns.LookupNetIP(ctx, network, host)
 }
 
 func resolveError(t Target, err error) *Error {

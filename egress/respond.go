@@ -109,7 +109,7 @@ func (x *exchange) sendFinal(resp *http.Response, h http.Header) error {
 func headBytes(code int, reason string, h http.Header) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "HTTP/1.1 %03d %s\r\n", code, printable(reason))
-	h.Write(&b) //nolint:errcheck // a buffer takes everything
+	h.Write(&b)
 	b.WriteString("\r\n")
 	return b.Bytes()
 }
@@ -151,7 +151,7 @@ func (x *exchange) spliceBody(n int64) error {
 	if err := x.sendPiece(head, sized); err != nil {
 		return err
 	}
-	x.o.br.Discard(len(head)) //nolint:errcheck // it was peeked at
+	x.o.br.Discard(len(head))
 	x.down += int64(len(head))
 	n -= int64(len(head))
 	for n > 0 {
@@ -186,7 +186,7 @@ func (x *exchange) spliceSlice(n int64) (int64, error) {
 	moved, err := to.ReadFrom(&io.LimitedReader{R: x.o.conn, N: min(n, bulkSlice)})
 	switch {
 	case err != nil && !isReadTimeout(err, writeBy):
-		return moved, err //nolint:wrapcheck // told apart by the caller
+		return moved, err
 	case err == nil && moved < min(n, bulkSlice):
 		return moved, io.ErrUnexpectedEOF
 	}
@@ -195,7 +195,7 @@ func (x *exchange) spliceSlice(n int64) (int64, error) {
 
 // copyBody copies a body that must be framed again, or isn't bare TCP.
 func (x *exchange) copyBody(resp *http.Response, f framing) error {
-	buf := bodyBuffers.Get().(*[bodyBuffer]byte) //nolint:forcetypeassert // the pool holds nothing else
+	buf := bodyBuffers.Get().(*[bodyBuffer]byte)
 	defer bodyBuffers.Put(buf)
 	for {
 		n, err := resp.Body.Read(buf[:])
@@ -210,7 +210,7 @@ func (x *exchange) copyBody(resp *http.Response, f framing) error {
 		case errors.Is(err, io.EOF):
 			return x.sendEnd(resp, f)
 		case err != nil:
-			return err //nolint:wrapcheck // told apart by the caller
+			return err
 		}
 	}
 }
@@ -219,11 +219,11 @@ func (x *exchange) sendPiece(p []byte, f framing) error {
 	x.c.conn.SetWriteDeadline(time.Now().Add(x.c.s.limits.Idle))
 	if f != chunked {
 		_, err := x.c.conn.Write(p)
-		return err //nolint:wrapcheck // told apart by the caller
+		return err
 	}
 	pieces := net.Buffers{[]byte(strconv.FormatInt(int64(len(p)), 16) + "\r\n"), p, []byte("\r\n")}
 	_, err := pieces.WriteTo(x.c.conn)
-	return err //nolint:wrapcheck // told apart by the caller
+	return err
 }
 
 func (x *exchange) sendEnd(resp *http.Response, f framing) error {
@@ -237,7 +237,7 @@ func (x *exchange) sendEnd(resp *http.Response, f framing) error {
 			delete(resp.Trailer, name)
 		}
 	}
-	resp.Trailer.Write(&b) //nolint:errcheck // a buffer takes everything
+	resp.Trailer.Write(&b)
 	b.WriteString("\r\n")
 	return x.c.write(b.Bytes())
 }

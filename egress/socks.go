@@ -175,5 +175,5 @@ func (c *client) refuseSOCKS4() {
 func (c *client) write(b []byte) error {
 	c.conn.SetWriteDeadline(time.Now().Add(c.s.limits.Head))
 	_, err := c.conn.Write(b)
-	return err //nolint:wrapcheck // told apart by the caller
+	return err
 }

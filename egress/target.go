@@ -68,7 +68,7 @@ func badTarget(text, why string) *Error {
 }
 
 func hostWhy(err error) string {
-	if host, ok := err.(*policy.HostError); ok { //nolint:errorlint // NormalizeHost returns it bare
+	if host, ok := err.(*policy.HostError); ok {
 		return host.Why
 	}
 	return err.Error()

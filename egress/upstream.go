@@ -42,7 +42,7 @@ const maxUpstreamFile = 64 << 10
 func ParseUpstream(value string, getenv func(string) string) (*Upstream, error) {
 	switch {
 	case value == "":
-		return nil, nil //nolint:nilnil // no parent is an ordinary answer
+		return nil, nil
 	case value == "env":
 		return upstreamFromEnv(getenv)
 	case strings.HasPrefix(value, "env:"):
@@ -96,7 +96,7 @@ func upstreamFromEnv(getenv func(string) string) (*Upstream, error) {
 	all := get("ALL_PROXY")
 	plain, secure := first(get("HTTP_PROXY"), all), first(get("HTTPS_PROXY"), all)
 	if plain == "" && secure == "" {
-		return nil, nil //nolint:nilnil // as documented
+		return nil, nil
 	}
 	return newUpstream(plain, secure, get("NO_PROXY"))
 }

@@ -48,7 +48,7 @@ func (d *Dialer) dialParent(ctx context.Context, parent *url.URL) (net.Conn, err
 	var nd net.Dialer
 	conn, err := nd.DialContext(ctx, "tcp", parent.Host)
 	if err != nil || parent.Scheme != "https" {
-		return conn, err //nolint:wrapcheck // the caller says what it was
+		return conn, err
 	}
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if d.Upstream.TLS != nil {
@@ -91,7 +91,7 @@ func socksTunnel(ctx context.Context, conn net.Conn, parent *url.URL, host strin
 		return fmt.Errorf("cannot speak SOCKS5: internal error: %T has no DialWithConn", dialer)
 	}
 	_, err = d.DialWithConn(ctx, conn, "tcp", host)
-	return err //nolint:wrapcheck // the caller says what it was
+	return err
 }
 
 func connectTunnel(conn net.Conn, parent *url.URL, host string) (_ net.Conn, why string, err error) {
@@ -100,12 +100,12 @@ func connectTunnel(conn net.Conn, parent *url.URL, host string) (_ net.Conn, why
 		head += "Proxy-Authorization: " + auth + "\r\n"
 	}
 	if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
-		return nil, "closed the connection", err //nolint:wrapcheck // the caller says what it was
+		return nil, "closed the connection", err
 	}
 	br := bufio.NewReader(io.LimitReader(conn, maxParentHead))
 	resp, err := http.ReadResponse(br, &http.Request{Method: http.MethodConnect})
 	if err != nil {
-		return nil, "gave no answer to CONNECT", err //nolint:wrapcheck // the caller says what it was
+		return nil, "gave no answer to CONNECT", err
 	}
 	// No Close: the body of an answer to CONNECT is the tunnel.
 	if resp.StatusCode/100 != 2 {
@@ -148,7 +148,7 @@ func (p *prefixed) Read(b []byte) (int, error) {
 		p.head = p.head[n:]
 		return n, nil
 	}
-	return p.Conn.Read(b) //nolint:wrapcheck // transparent
+	return p.Conn.Read(b)
 }
 
 // CloseWrite passes a half-close on.
