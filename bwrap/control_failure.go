@@ -29,11 +29,13 @@ var stepCodes = map[string]string{
 	wire.StepClose:      "stub_failed",
 	wire.StepSignals:    "stub_failed",
 	wire.StepLandlock:   "landlock_failed",
+	wire.StepCanary:     "canary_failed",
 }
 
 // stepFixes say what to do, where there is something.
 var stepFixes = map[string]string{
 	"boundary_mismatch": "something changed this path between the check and the start: run it again, and deny the directory above if it recurs",
+	"canary_failed":     "the plan claims what doesn't hold inside, so nothing was run: see what pinfold doctor says about this machine",
 	"chdir_failed":      "choose another --chdir, or make the directory accessible to the caller",
 	"limit_failed":      "lower the limit in the policy, or raise the caller's own",
 }

@@ -204,7 +204,11 @@ func (s *launcher) awaitCommand(ctx context.Context) error {
 		switch {
 		case err == nil && t == wire.Failed:
 			err = pk.failure()
-		case err == nil && t == wire.Ready && !ready && len(pk.fds) == 0:
+		case err == nil && t == wire.Tried && !s.tried && len(pk.fds) == 0:
+			if err = s.takeTried(pk.body); err == nil {
+				continue
+			}
+		case err == nil && t == wire.Ready && s.tried && !ready && len(pk.fds) == 0:
 			ready = true
 			continue
 		case err == nil && t == wire.Started && ready && s.relay.hasInput() && len(pk.fds) == 1:

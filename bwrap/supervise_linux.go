@@ -28,6 +28,7 @@ type launcher struct {
 	in       inherited
 	outcome  chan egressResult
 	released bool
+	tried    bool // the stub has tried the plan's claims
 }
 
 type egressResult struct {
@@ -101,6 +102,7 @@ func (s *launcher) prepare() (err error) {
 	if s.setup.IgnoreSignals, err = ignoredSignals(); err != nil {
 		return err
 	}
+	s.setup.HostReadOnly = hostReadOnly(s.setup.Checks)
 	if err := s.prepareStreams(); err != nil {
 		return err
 	}

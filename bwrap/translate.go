@@ -55,6 +55,7 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 		hand:   o.Parts.hand,
 	}
 	l.mediate(in, m, o, md)
+	l.Setup.Calls = sampleCalls(m.Arch, md.mode)
 	if err := checkSize(b, l, in); err != nil {
 		return nil, err
 	}

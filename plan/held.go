@@ -130,13 +130,18 @@ func NoteStop(path, what string) error {
 	if err != nil {
 		return fmt.Errorf("cannot note a stop in record %q: %w", path, err)
 	}
-	r := &Record{dir: dir, path: path}
 	defer dir.Close() //nolint:errcheck // the journal has been written by then
+	r := &Record{dir: dir, path: path}
+	return r.Add(Step{Time: time.Now(), Action: StepAsked, Kind: StepStop, Detail: what})
+}
+
+// Add writes one step to the journal.
+func (r *Record) Add(s Step) error {
 	j, err := r.Journal()
 	if err != nil {
 		return err
 	}
-	return errors.Join(j.Add(Step{Time: time.Now(), Action: StepAsked, Kind: StepStop, Detail: what}), j.Close())
+	return errors.Join(j.Add(s), j.Close())
 }
 
 // Stop is the last thing that somebody else sent to this launch's command, or

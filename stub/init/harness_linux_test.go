@@ -80,6 +80,7 @@ type sandbox struct {
 	onHello  func(t testing.TB, fds []int)
 	onReady  func(t testing.TB, cred *unix.Ucred)
 	keepCaps bool
+	network  bool   // of a namespace that has a route, made by unshare(1)
 	shell    string // run by sh before it becomes bubblewrap
 }
 
@@ -88,11 +89,13 @@ type result struct {
 	hello   wire.Greeting
 	cred    *unix.Ucred
 	ready   bool
+	tried   *wire.Canaries
 	failure *wire.Failure
 	stdout  string
 	stderr  string
 	code    int
 	cpu     time.Duration
+	proof   time.Duration // from Go to Ready: checks, Landlock and canaries
 }
 
 // command is a sandbox that runs argv.
@@ -110,6 +113,9 @@ func (s *sandbox) launch(t testing.TB) *result {
 	ours, theirs := controlPair(t)
 	argv := append([]string{"-c", s.shell + "\nexec bwrap \"$@\"", "sh"}, s.args(t)...)
 	cmd := exec.CommandContext(context.Background(), "sh", argv...)
+	if s.network {
+		cmd = exec.CommandContext(context.Background(), "unshare", append([]string{"-Urn", "sh"}, argv...)...)
+	}
 	cmd.Stdin = s.stdin
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -166,6 +172,9 @@ func (s *sandbox) args(t testing.TB) []string {
 		"--perms", "1777", "--tmpfs", "/tmp", "--tmpfs", "/dev/shm",
 		"--ro-bind", stubPath, "/dev/.pinfold",
 	}
+	if s.network {
+		args = append(args, "--share-net")
+	}
 	if !s.keepCaps {
 		args = append(args, "--cap-drop", "ALL")
 	}
@@ -178,6 +187,7 @@ func (s *sandbox) args(t testing.TB) []string {
 // supervise is the supervisor's side of the conversation.
 func (s *sandbox) supervise(t testing.TB, ours int, r *result) {
 	t.Helper()
+	var went time.Time
 	for {
 		b, fds, cred := receive(t, ours)
 		if len(b) == 0 {
@@ -196,12 +206,19 @@ func (s *sandbox) supervise(t testing.TB, ours int, r *result) {
 				t.Errorf("%d descriptors with %+v", len(fds), r.hello)
 			}
 			r.cred = cred
+			went = time.Now()
 			s.answer(t, ours, fds)
 		case wire.Ready:
-			r.ready = true
+			r.ready, r.proof = true, time.Since(went)
 			if s.onReady != nil {
 				s.onReady(t, r.cred)
 			}
+		case wire.Tried:
+			c, err := wire.DecodeTried(b)
+			if err != nil || r.ready {
+				t.Fatalf("%+v, %v (ready: %v)", c, err, r.ready)
+			}
+			r.tried = &c
 		case wire.Failed:
 			if r.failure, err = wire.DecodeFailure(b); err != nil {
 				t.Fatal(err)

@@ -80,6 +80,9 @@ func enter(s *wire.Setup, terminal int) *wire.Failure {
 	if f := resetSignals(s.IgnoreSignals); f != nil {
 		return f
 	}
+	if f := try(s); f != nil {
+		return f
+	}
 	return setLimits(s.Limits)
 }
 

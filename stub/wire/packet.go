@@ -69,7 +69,7 @@ func PacketType(b []byte) (Type, error) {
 		return 0, ErrMalformed
 	}
 	switch t := Type(b[0]); t {
-	case Hello, Failed:
+	case Hello, Failed, Tried:
 		return t, nil
 	case Go, Ready, Started, Stopped, Wants:
 		if len(b) == 1 {
@@ -119,4 +119,30 @@ func cut(s string, n int) string {
 		return s[:n]
 	}
 	return s
+}
+
+// EncodeTried is a whole Tried packet.
+func EncodeTried(c Canaries) []byte {
+	w := &writer{}
+	w.u8(byte(Tried))
+	for _, n := range [...]int{c.Denied, c.ReadOnly, c.Writable, c.Calls, c.Hosts, c.Left} {
+		w.u32(uint32(n))
+	}
+	return w.b
+}
+
+// DecodeTried reads a whole Tried packet.
+func DecodeTried(b []byte) (Canaries, error) {
+	var c Canaries
+	r := &reader{b: b}
+	if Type(r.u8()) != Tried {
+		return c, ErrMalformed
+	}
+	for _, to := range [...]*int{&c.Denied, &c.ReadOnly, &c.Writable, &c.Calls, &c.Hosts, &c.Left} {
+		*to = int(r.u32())
+	}
+	if err := r.done(); err != nil {
+		return Canaries{}, err
+	}
+	return c, nil
 }

@@ -31,6 +31,8 @@ func EncodeSetup(s *Setup) []byte {
 	w.u64(uint64(s.Umask))
 	w.limits(s.Limits)
 	w.u64(s.IgnoreSignals)
+	w.calls(s.Calls)
+	w.strs(s.HostReadOnly)
 	w.str(string(s.Filter))
 	return w.b
 }
@@ -72,6 +74,8 @@ func (r *reader) setup(s *Setup) {
 	s.Umask = int(int64(r.u64()))
 	s.Limits = r.limits()
 	s.IgnoreSignals = r.u64()
+	s.Calls = r.calls()
+	s.HostReadOnly = r.strs()
 	if f := r.str(); f != "" {
 		s.Filter = []byte(f)
 	}
@@ -162,6 +166,37 @@ func (r *reader) limits() []Rlimit {
 	list := make([]Rlimit, n)
 	for i := range list {
 		list[i] = Rlimit{Resource: int(int32(r.u32())), Soft: r.u64(), Hard: r.u64()}
+	}
+	return list
+}
+
+func (w *writer) calls(list []Call) {
+	w.u32(uint32(len(list)))
+	for i := range list {
+		c := &list[i]
+		w.str(c.Name)
+		w.u32(c.Number)
+		for _, a := range c.Args {
+			w.u64(a)
+		}
+		w.u32(c.Errno)
+	}
+}
+
+func (r *reader) calls() []Call {
+	n := r.count(4 + 4 + 6*8 + 4)
+	if n == 0 {
+		return nil
+	}
+	list := make([]Call, n)
+	for i := range list {
+		c := &list[i]
+		c.Name = r.str()
+		c.Number = r.u32()
+		for j := range c.Args {
+			c.Args[j] = r.u64()
+		}
+		c.Errno = r.u32()
 	}
 	return list
 }

@@ -9,6 +9,7 @@
 //
 //	stub -> supervisor  Hello   (SCM_CREDENTIALS: the pid; SCM_RIGHTS: see [Greeting])
 //	supervisor -> stub  Go
+//	stub -> supervisor  Tried   (what the plan claims holds; see [Canaries])
 //	stub -> supervisor  Ready   (everything checked; exec is the next system call)
 //	        or          Failed  (nothing ran, or exec failed)
 //
@@ -50,6 +51,7 @@ const (
 	Started
 	Stopped
 	Wants
+	Tried
 )
 
 // The stub's steps, in order, as a Failure names them.
@@ -66,6 +68,7 @@ const (
 	StepClose      = "close"      // a descriptor can't be kept from the command
 	StepSignals    = "signals"    // a signal's disposition can't be set
 	StepLandlock   = "landlock"   // Landlock can't be applied
+	StepCanary     = "canary"     // what the plan claims, tried as the command would, doesn't hold
 	StepExec       = "exec"       // the command can't be executed; ENOENT: not found
 )
 
@@ -106,6 +109,10 @@ type Setup struct {
 	// and the command ignores too, as a set in the form of SigIgn in proc(5):
 	// bit n-1 is signal n. All others are the default.
 	IgnoreSignals uint64
+	// Calls are system calls that the filters must answer as they say.
+	Calls []Call
+	// HostReadOnly are write grants that can't be written on the host either.
+	HostReadOnly []string
 	// Filter is a second seccomp program, loaded by the stub with a listener
 	// whose descriptor is handed out; empty for none.
 	Filter []byte
@@ -176,4 +183,20 @@ type Failure struct {
 	// Errno is zero where no system call failed.
 	Errno int
 	Text  string
+}
+
+// Call is one system call with numbers as arguments, and what it must answer.
+type Call struct {
+	Name   string
+	Number uint32
+	Args   [6]uint64
+	// Errno is the answer; zero is a new descriptor.
+	Errno uint32
+}
+
+// Canaries is the body of a Tried packet: how many claims of each kind were
+// tried, and held. Left are those that weren't: past the bound, or of files
+// that nobody should open to see.
+type Canaries struct {
+	Denied, ReadOnly, Writable, Calls, Hosts, Left int
 }

@@ -33,6 +33,8 @@ func full() *wire.Setup {
 		Umask:         0o27,
 		Limits:        []wire.Rlimit{{Resource: 7, Soft: 1, Hard: math.MaxUint64}},
 		IgnoreSignals: 1,
+		Calls:         []wire.Call{{Name: "unshare", Number: 272, Args: [6]uint64{math.MaxUint64, 0, 1, 2, 3, 4}, Errno: 1}, {Name: "socket"}},
+		HostReadOnly:  []string{"/w"},
 		Filter:        []byte{0, 1, 2},
 	}
 }
@@ -111,6 +113,20 @@ func TestHello(t *testing.T) {
 	}
 }
 
+func TestTried(t *testing.T) {
+	t.Parallel()
+	want := wire.Canaries{Denied: 1, ReadOnly: 2, Writable: 3, Calls: 4, Hosts: 5, Left: math.MaxUint32}
+	b := wire.EncodeTried(want)
+	if got, err := wire.DecodeTried(b); err != nil || got != want {
+		t.Errorf("round trip: got %+v, %v", got, err)
+	}
+	for _, bad := range [][]byte{nil, b[:len(b)-1], append(b[:len(b):len(b)], 0), wire.EncodeSignal(wire.Ready)} {
+		if _, err := wire.DecodeTried(bad); err == nil {
+			t.Errorf("%q: accepted", bad)
+		}
+	}
+}
+
 func TestFailureIsCutToFit(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1<<16)
@@ -170,9 +186,13 @@ func FuzzDecodePacket(f *testing.F) {
 	f.Add(wire.EncodeHello(wire.Greeting{Version: wire.Version, Listeners: 1}))
 	f.Add(wire.EncodeFailure(&wire.Failure{Step: wire.StepCheck, Path: "/w", Errno: 2, Text: "x"}))
 	f.Add(wire.EncodeSignal(wire.Go))
+	f.Add(wire.EncodeTried(wire.Canaries{Denied: 1}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if g, err := wire.DecodeHello(b); err == nil && !bytes.Equal(wire.EncodeHello(g), b) {
 			t.Errorf("Hello %q decodes to %+v", b, g)
+		}
+		if c, err := wire.DecodeTried(b); err == nil && !bytes.Equal(wire.EncodeTried(c), b) {
+			t.Errorf("Tried %q decodes to %+v", b, c)
 		}
 		x, err := wire.DecodeFailure(b)
 		if err != nil {

@@ -1,0 +1,46 @@
+package bwrap
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold/plan"
+	"pinfold/stub/wire"
+)
+
+// hostReadOnly are the write grants on a file system or a mount that is
+// read-only on the host: there the boundary takes nothing away.
+func hostReadOnly(checks []wire.Check) []string {
+	var list []string
+	for _, c := range checks {
+		var st unix.Statfs_t
+		if c.Kind == wire.CheckBind && !c.ReadOnly && unix.Statfs(c.Path, &st) == nil && st.Flags&unix.ST_RDONLY != 0 {
+			list = append(list, c.Path)
+		}
+	}
+	return list
+}
+
+// takeTried takes the stub's word that the claims of the plan hold, after
+// comparing that it has tried what it was to try, and puts it on record.
+func (s *launcher) takeTried(body []byte) error {
+	c, err := wire.DecodeTried(body)
+	if err != nil {
+		return s.stubError("the stub's account of what it tried is wrong", err)
+	}
+	paths := c.Denied + c.ReadOnly + c.Writable + c.Left
+	if paths != len(s.setup.Checks) || c.Calls != len(s.setup.Calls) || c.Hosts != 1 {
+		return s.stubError("the stub hasn't tried what it was to try", nil)
+	}
+	s.tried = true
+	if s.o.Record == nil {
+		return nil
+	}
+	return s.o.Record.Add(plan.Step{
+		Time: time.Now(), Action: "held", Kind: "canaries",
+		Detail: fmt.Sprintf("%d denied, %d read-only, %d writable, %d calls, %d hosts, %d left out",
+			c.Denied, c.ReadOnly, c.Writable, c.Calls, c.Hosts, c.Left),
+	})
+}
