@@ -38,7 +38,8 @@ type builder struct {
 	// writableFiles are write grants that are no directories.
 	writableFiles []string
 	covers        int
-	ops           int // mounts that bubblewrap makes
+	tmp           int64 // size of each private directory; 0 for no bound
+	ops           int   // mounts that bubblewrap makes
 }
 
 func newBuilder() *builder {
@@ -74,7 +75,11 @@ func (b *builder) bind(p string, id guard.FileID, access guard.Access, kind guar
 
 // private mounts a writable tmpfs that nobody else sees.
 func (b *builder) private(p string, rule guard.Rule) {
-	b.add("--perms", "1777", "--tmpfs", p)
+	b.add("--perms", "1777")
+	if b.tmp != 0 {
+		b.add("--size", strconv.FormatInt(b.tmp, 10))
+	}
+	b.add("--tmpfs", p)
 	b.mounted(plan.Mount{Path: p, Access: "private", Kind: "tmpfs", Rule: rule}, surfacePrivate)
 	b.check(wire.Check{Kind: wire.CheckPrivateDir, Path: p, Mode: 0o1777})
 }

@@ -1,9 +1,11 @@
 package bwrap
 
 import (
+	"pinfold/bwrap/cgroup"
 	"pinfold/guard"
 	"pinfold/notify"
 	"pinfold/plan"
+	"pinfold/policy"
 	"pinfold/stub/wire"
 )
 
@@ -127,6 +129,13 @@ type Launch struct {
 	uses []socketUse
 	// AllSockets: those handed over may be to any unix socket.
 	AllSockets bool
+
+	// Limits bound the run.
+	Limits policy.Limits
+	// cgroup: some limit needs one, or the policy insists, and then on every
+	// controller. place is where to make it.
+	cgroup, allControllers bool
+	place                  *cgroup.Place
 
 	// For Shell: the values that the policy writes, and the directories that
 	// were made for this launch alone.

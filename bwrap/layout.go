@@ -25,6 +25,7 @@ const (
 // build puts everything in its place, whatever is above a path before it.
 func build(in input, m Machine, o Options, md mediation) (*builder, error) {
 	b := newBuilder()
+	b.tmp = in.Limits.Tmp
 	places := slices.Concat(rootPlaces(in, m), devPlaces(o), procPlaces(m), privatePlaces(in, m), linkPlaces(in), namePlaces(in, m, md), entryPlaces(in))
 	slices.SortStableFunc(places, func(x, y place) int {
 		if c := comparePaths(x.path, y.path); c != 0 {

@@ -27,6 +27,7 @@ func planOf(in input, m Machine, o Options, b *builder, l *Launch, md mediation)
 		Listeners: l.Setup.Listen,
 		Layers:    layers(m, md),
 		Filter:    plan.Filter{Mode: string(md.mode), Arch: m.Arch, SHA256: digest(o.Parts.Filter), Notify: notifyDigest(o, md)},
+		Limits:    limitTexts(in.Limits),
 		// TERM reaches the command itself, which may handle it.
 		Signals: plan.Signals{Stop: "term"},
 		Require: in.Require, Owner: in.Owner, Paths: f.paths(in.Paths), Notes: in.Notes,

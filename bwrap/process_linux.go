@@ -41,6 +41,8 @@ type Process struct {
 	commandFD  int
 	commandPID int
 
+	treeState
+
 	done chan struct{}
 	exit Exit
 	err  error
@@ -84,6 +86,7 @@ func (p *Process) Stop(grace time.Duration) error {
 func (p *Process) Kill(r Reason) {
 	p.ending(r, "kill")
 	p.monitor.kill(p.family.initFD)
+	_ = p.tree.Kill() // the pid namespace ends with its first process; this is for what isn't in it
 }
 
 // ending notes why this side ends the run.
@@ -158,8 +161,9 @@ func (p *Process) hear() {
 // cleanUp ends everything that served the command. First of all the last
 // process inside must be gone: bubblewrap's monitor ends a moment earlier.
 func (p *Process) cleanUp() error {
-	err := awaitDeath(p.family)
+	err := errors.Join(awaitDeath(p.family), p.release())
 	p.relay.finish(err == nil)
+	p.output.finish(err == nil)
 	p.forwarder.stop()
 	p.control.close()
 	if p.engine != nil {
@@ -192,7 +196,7 @@ func awaitDeath(f *family) error {
 		}
 	}
 	// It is ours to reap if this process is init, or a subreaper.
-	_, _ = unix.Wait4(f.init.pid, nil, unix.WNOHANG, nil)
+	_, _ = unix.Wait4(f.init.pid, nil, unix.WNOHANG, &f.rusage)
 	return nil
 }
 
@@ -227,6 +231,9 @@ func (p *Process) result() Exit {
 	defer p.mu.Unlock()
 	e := exitOf(code, sig)
 	e.Stop = p.stop
+	if p.ranOut(e) {
+		e.Reason = OOM
+	}
 	switch p.reason {
 	case "":
 	case Timeout:

@@ -29,6 +29,7 @@ type relay struct {
 	busy     atomic.Bool
 	later    bool // the keys are another program's until the command asks
 
+	moved   atomic.Int64  // bytes carried, both ways
 	drained chan struct{} // closed after the last output
 	quiet   chan struct{} // closed after the last input
 }
@@ -188,6 +189,7 @@ func (r *relay) carryOutput() {
 	for {
 		n, err := r.master.Read(buf)
 		r.busy.Store(true)
+		r.moved.Add(int64(n))
 		if n > 0 && !gone {
 			gone = writeAll(r.t.out, r.asSeen(buf[:n])) != nil
 		}
@@ -302,6 +304,7 @@ func (r *relay) carryTyped(buf []byte) error {
 		if err != nil || n <= 0 {
 			return errors.Join(err, unix.EIO)
 		}
+		r.moved.Add(int64(n))
 		if _, err := r.master.Write(buf[:n]); err != nil {
 			return err
 		}

@@ -107,6 +107,8 @@ func unmet(want string, m Machine, md mediation) string {
 		return fmt.Sprintf("got Landlock ABI %d, wanted %d", m.LandlockABI, max(min, wire.LandlockABI))
 	case name == "landlock", name == "seccomp_notify" && md.notify:
 		return ""
+	case name == "cgroup_limits":
+		return "" // [Launch.PlaceLimits] asks the machine
 	case name == "seccomp_notify":
 		return whyNoNotify(m, md)
 	}

@@ -23,6 +23,7 @@ type family struct {
 	stub   proc
 	initFD int
 	stubFD int
+	rusage unix.Rusage // of pid 1 and all it waited for, where this process inherited it
 }
 
 func (f *family) close() {

@@ -45,12 +45,35 @@ type egressResult struct {
 // Start marks every descriptor of this process past the standard ones as
 // close-on-exec, as Go's own all are.
 func Start(ctx context.Context, l *Launch, o StartOptions) (*Process, error) {
+	ctx, expire := withTimeout(ctx, l.Limits.Timeout)
+	p, err := startRun(ctx, l, o)
+	if err != nil {
+		expire()
+		return nil, err
+	}
+	go func() {
+		<-p.done
+		expire()
+	}()
+	return p, nil
+}
+
+// withTimeout is the run's own context; zero is no timeout.
+func withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, d)
+}
+
+func startRun(ctx context.Context, l *Launch, o StartOptions) (*Process, error) {
 	launching, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	launching, stop := context.WithTimeoutCause(launching, startTimeout, errors.New("it took too long"))
 	defer stop()
 	s := newLauncher(l, o)
 	if o.Forward {
+		inherit()
 		s.forwarder = newForwarder(func(sig unix.Signal) { cancel(interrupted(sig, nil)) })
 	}
 	if err := s.run(launching, ctx); err != nil {
@@ -61,6 +84,10 @@ func Start(ctx context.Context, l *Launch, o StartOptions) (*Process, error) {
 		return nil, err
 	}
 	p := s.Process
+	p.output.start()
+	if l.Limits.IdleTimeout > 0 {
+		go p.watchIdle(ctx)
+	}
 	p.forwarder.release(p.forward)
 	go p.supervise(ctx)
 	return p, nil
@@ -85,11 +112,17 @@ func (s *launcher) run(ctx, serving context.Context) error {
 	if err := s.prepare(); err != nil {
 		return err
 	}
+	if err := s.makeTree(); err != nil {
+		return err
+	}
 	if err := s.spawn(); err != nil {
 		return err
 	}
 	s.makeEgress()
 	if err := s.greet(ctx); err != nil {
+		return err
+	}
+	if err := s.confine(ctx); err != nil {
 		return err
 	}
 	return s.letGo(ctx, serving)
@@ -103,6 +136,9 @@ func (s *launcher) prepare() (err error) {
 		return err
 	}
 	s.setup.HostReadOnly = hostReadOnly(s.setup.Checks)
+	if s.setup.Limits, err = lowerLimits(s.setup.Limits); err != nil {
+		return err
+	}
 	if err := s.prepareStreams(); err != nil {
 		return err
 	}
@@ -153,6 +189,9 @@ func (s *launcher) prepareStreams() (err error) {
 		if s.term.bits&(1<<i) != 0 {
 			fds[i] = s.null[min(i, 1)] // the stub puts its own terminal there
 		}
+	}
+	if err := s.watchOutput(&fds); err != nil {
+		return err
 	}
 	if s.capture, err = capture(); err != nil {
 		return err

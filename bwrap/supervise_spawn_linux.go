@@ -27,6 +27,7 @@ type monitor struct {
 	// settled: something came out of the sandbox, so bubblewrap's two sides
 	// no longer wait for each other.
 	settled bool
+	rusage  unix.Rusage // of it and all that was below
 }
 
 // spawn is what to run.
@@ -58,7 +59,7 @@ func start(s spawn) (*monitor, error) {
 		}
 		m := &monitor{pid: pid, pidfd: pidfd, gone: make(chan struct{})}
 		started <- result{m: m}
-		m.status = reap(pid)
+		m.status = reap(pid, &m.rusage)
 		close(m.gone)
 	}()
 	r := <-started
@@ -120,10 +121,10 @@ func joinKeyring() error {
 }
 
 // reap waits for bubblewrap. It holds the thread, not just the goroutine.
-func reap(pid int) unix.WaitStatus {
+func reap(pid int, used *unix.Rusage) unix.WaitStatus {
 	for {
 		var ws unix.WaitStatus
-		got, err := unix.Wait4(pid, &ws, 0, nil)
+		got, err := unix.Wait4(pid, &ws, 0, used)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}

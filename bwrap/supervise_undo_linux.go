@@ -53,6 +53,8 @@ func (s *launcher) undo(cause error) error {
 			err = awaitDeath(s.family)
 		}
 	}
+	err = errors.Join(err, s.release())
+	s.output.abandon()
 	s.relay.finish(s.released && err == nil)
 	s.forwarder.stop()
 	if s.engine != nil {

@@ -54,6 +54,7 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 		fresh:  o.Fresh,
 		hand:   o.Parts.hand,
 	}
+	l.bound(in)
 	l.mediate(in, m, o, md)
 	l.Setup.Calls = sampleCalls(m.Arch, md.mode)
 	if err := checkSize(b, l, in); err != nil {
@@ -137,5 +138,6 @@ func setup(in input, m Machine, o Options, b *builder) wire.Setup {
 		Checks:   b.checks,
 		Landlock: landlock(b, m),
 		Umask:    o.Umask,
+		Limits:   rlimits(in.Limits),
 	}
 }

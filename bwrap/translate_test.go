@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -286,17 +285,8 @@ func TestTranslateRefuses(t *testing.T) {
 		"expose":                     {bwrap.Input{Network: policy.Network{Expose: []policy.Expose{{Outside: 1}}}}, "field_unavailable", "network.expose"},
 		"budget":                     {bwrap.Input{Network: policy.Network{Budget: policy.Budget{Hosts: 1}}}, "field_unavailable", "network.budget"},
 		"sockets":                    {bwrap.Input{Sockets: []guard.Socket{{Path: "/s"}}}, "field_unavailable", "sockets"},
-		"cpus":                       {bwrap.Input{Limits: policy.Limits{CPUs: .5}}, "field_unavailable", "limits.cpus"},
-		"memory":                     {bwrap.Input{Limits: policy.Limits{Memory: 1}}, "field_unavailable", "limits.memory"},
-		"pids":                       {bwrap.Input{Limits: policy.Limits{PIDs: 1}}, "field_unavailable", "limits.pids"},
-		"files":                      {bwrap.Input{Limits: policy.Limits{Files: 1}}, "field_unavailable", "limits.files"},
-		"file size":                  {bwrap.Input{Limits: policy.Limits{FileSize: 1}}, "field_unavailable", "limits.file_size"},
-		"tmp":                        {bwrap.Input{Limits: policy.Limits{Tmp: 1}}, "field_unavailable", "limits.tmp"},
-		"timeout":                    {bwrap.Input{Limits: policy.Limits{Timeout: time.Second}}, "field_unavailable", "limits.timeout"},
-		"idle timeout":               {bwrap.Input{Limits: policy.Limits{IdleTimeout: time.Second}}, "field_unavailable", "limits.idle_timeout"},
 		"an unknown requirement":     {bwrap.Input{Require: []string{"netns", "magic"}}, "requirement_unmet", "magic"},
 		"seccomp_notify":             {bwrap.Input{Require: []string{"seccomp_notify"}}, "requirement_unmet", "seccomp_notify"},
-		"cgroup_limits":              {bwrap.Input{Require: []string{"cgroup_limits"}}, "requirement_unmet", "cgroup_limits"},
 		"a newer Landlock":           {bwrap.Input{Require: []string{"landlock>=7"}}, "requirement_unmet", "landlock>=7"},
 		"a Landlock of no version":   {bwrap.Input{Require: []string{"landlock>="}}, "requirement_unmet", "landlock>="},
 		"a Landlock of odd form":     {bwrap.Input{Require: []string{"landlock>=04"}}, "requirement_unmet", "landlock>=04"},

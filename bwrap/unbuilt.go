@@ -21,14 +21,6 @@ var unbuiltFields = []unbuilt{
 	{"network.host_ports", func(in input) bool { return len(in.Network.HostPorts) > 0 }, `list "127.0.0.1:PORT" in network.allow and go through the proxy`},
 	{"network.expose", func(in input) bool { return len(in.Network.Expose) > 0 }, "leave the field out"},
 	{"network.budget", func(in input) bool { return in.Network.Budget != policy.Budget{} }, "leave the field out"},
-	{"limits.cpus", func(in input) bool { return in.Limits.CPUs != 0 }, "leave the field out"},
-	{"limits.memory", func(in input) bool { return in.Limits.Memory != 0 }, "leave the field out"},
-	{"limits.pids", func(in input) bool { return in.Limits.PIDs != 0 }, "leave the field out"},
-	{"limits.files", func(in input) bool { return in.Limits.Files != 0 }, "leave the field out"},
-	{"limits.file_size", func(in input) bool { return in.Limits.FileSize != 0 }, "leave the field out"},
-	{"limits.tmp", func(in input) bool { return in.Limits.Tmp != 0 }, "leave the field out"},
-	{"limits.timeout", func(in input) bool { return in.Limits.Timeout != 0 }, "use --timeout"},
-	{"limits.idle_timeout", func(in input) bool { return in.Limits.IdleTimeout != 0 }, "leave the field out"},
 }
 
 // refuseUnbuilt refuses the first field that is set and can't be enforced.

@@ -41,5 +41,9 @@ func (l *prepared) translate(ahead *bwrap.Ahead, grant *guard.Grant) (*bwrap.Lau
 	if err != nil {
 		self = "" // ssh is left as it is
 	}
-	return bwrap.Translate(grant, machine, bwrap.Options{Umask: umask(), Fresh: l.fresh, Pinfold: self})
+	launch, err := bwrap.Translate(grant, machine, bwrap.Options{Umask: umask(), Fresh: l.fresh, Pinfold: self})
+	if err != nil {
+		return nil, err
+	}
+	return launch, launch.PlaceLimits(l.cgroup)
 }

@@ -22,7 +22,7 @@ type launchFlags struct {
 	home                          string
 	record                        string
 	execution, segment            string
-	user, maxEntries              string
+	user, maxEntries, cgroup      string
 	require, protect, share, envs []string
 }
 
@@ -45,6 +45,7 @@ func (f *launchFlags) flags() []cli.Flag {
 		one("record", "keep plan and outcome in `DIR` (default: under the state directory)", &f.record),
 		many("env", "give the command the variable `NAME[=VALUE]`", &f.envs),
 		one("user", "run the whole launch as user `NAME` (root only)", &f.user),
+		one("cgroup", "make the cgroup for limits beneath the one at `PATH`", &f.cgroup),
 		one("max-entries", "walk at most `N` directory entries for hard links", &f.maxEntries),
 	}
 }
@@ -55,8 +56,9 @@ type prepared struct {
 	request   guard.Request
 	protected []string
 	// fresh are directories that were made for this launch alone.
-	fresh []bwrap.Fresh
-	locks []*os.File
+	fresh  []bwrap.Fresh
+	locks  []*os.File
+	cgroup string // --cgroup
 	// outcome takes the time that each phase took; nil where nobody asks.
 	outcome *outcome
 }
@@ -64,7 +66,7 @@ type prepared struct {
 // prepare turns the flags into what the guard takes. Whatever it made is in
 // the result, for the caller to remove, even where it fails.
 func (p *program) prepare(f *launchFlags, argv []string) (*prepared, error) {
-	l := &prepared{}
+	l := &prepared{cgroup: f.cgroup}
 	if f.user != "" {
 		if err := p.becomeUser(f.user); err != nil {
 			return l, err

@@ -81,6 +81,12 @@ func (o *outcome) ended(e bwrap.Exit) {
 	}
 }
 
+// used notes what the command cost.
+func (o *outcome) used(p *bwrap.Process) {
+	u := p.Usage()
+	o.result.Usage, o.result.Limits = &u, p.Limits()
+}
+
 // notRun notes a command that didn't run though nothing was refused.
 func (o *outcome) notRun(n *bwrap.NotRunError) {
 	o.ended(n.Exit)

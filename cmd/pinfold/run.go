@@ -73,6 +73,7 @@ func (r *oneRun) run(ctx context.Context) error {
 	exit, err := process.Wait()
 	r.capture.finish(&r.outcome.result)
 	r.outcome.ended(exit)
+	r.outcome.used(process)
 	r.outcome.blocked(&r.summary)
 	if err != nil {
 		r.p.notice("after the command had ended: %v", err)

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package cgroup
+
+// systemd isn't there.
+func systemd() Manager { return nil }
