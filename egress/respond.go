@@ -129,7 +129,8 @@ func trailerNames(t http.Header) string {
 // events isn't held up. Only the idle timer ends it.
 func (x *exchange) sendBody(resp *http.Response, f framing) error {
 	// The end of the exchange's context ends every wait for the server.
-	stop := context.AfterFunc(x.ctx, func() { x.o.conn.SetDeadline(longAgo) })
+	conn := x.o.conn // the function may run late
+	stop := context.AfterFunc(x.ctx, func() { conn.SetDeadline(longAgo) })
 	defer stop()
 	if f == sized && x.canSplice() {
 		return x.spliceBody(resp.ContentLength)
