@@ -80,12 +80,12 @@ func TestSlowClients(t *testing.T) {
 // A flow that moves now and then outlives the idle timeout many times.
 func TestSlowButAlive(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, labConfig{allow: []string{"raw.example", "web.example"}, limits: quick})
+	l := newLab(t, labConfig{allow: []string{"raw.example", "web.example"}, limits: egress.Limits{Idle: 2 * time.Second}})
 	drip := func(w io.Writer, flush func()) {
 		for i := range 8 {
 			fmt.Fprintf(w, "%d,", i)
 			flush()
-			time.Sleep(250 * time.Millisecond) // slower than nothing, faster than idle
+			time.Sleep(600 * time.Millisecond) // faster than idle, for longer than idle
 		}
 	}
 	l.raw("raw.example", 7, func(c net.Conn) { drip(c, func() {}) })

@@ -344,7 +344,7 @@ func TestServerClosesFirst(t *testing.T) {
 
 func TestBigTransfersArriveWhole(t *testing.T) {
 	t.Parallel()
-	const size = 64 << 20
+	const size = 24 << 20
 	l := newLab(t, labConfig{allow: []string{"raw.example", "web.example"}})
 	l.raw("raw.example", 1, func(c net.Conn) { io.Copy(c, c) })
 	l.web("web.example", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, io.LimitReader(&pattern{}, size)) }))
