@@ -15,18 +15,16 @@ import (
 const systemSettings = "/etc/pinfold/config.json"
 
 // settingsDirs are where the next launch finds its settings and the operator's
-// own policy, so that nothing inside may write there. The operator's is made:
-// a directory that exists can be kept as it is more simply than a name that
-// nothing stands under. Where it can't be made, the command can't either.
+// own policy, so that nothing inside may write there. They need not exist: the
+// guard keeps their names from being made, and nothing appears in a home that
+// no launch may write.
 func settingsDirs() []string {
 	dirs := []string{filepath.Dir(systemSettings)}
 	base, err := xdg("XDG_CONFIG_HOME", ".config")
 	if err != nil {
 		return dirs
 	}
-	own := filepath.Join(base, "pinfold")
-	_ = os.MkdirAll(own, 0o700) // see above
-	return append(dirs, own)
+	return append(dirs, filepath.Join(base, "pinfold"))
 }
 
 // loadSettings reads the operator's own settings and the machine's, once.
