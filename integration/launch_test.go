@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestOrphansAreReaped(t *testing.T) {
@@ -203,4 +205,24 @@ func TestRecordIsComplete(t *testing.T) {
 		}
 	}
 	refused(t, l.wrap(t, launch{policy: workspaceOnly(), flags: []string{"--record", record}, argv: ran()}), record)
+}
+
+// TestNothingAppearsInTheHome: a launch makes nothing there, and one that may
+// write the home can't make the settings that the next launch would find.
+func TestNothingAppearsInTheHome(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	before := listing(t, l.home)
+	line := "mkdir -p .config/pinfold; echo '{}' > .config/pinfold/policy.json; echo '{}' > .config/pinfold/config.json; mv .config moved; true"
+	for name, flags := range map[string][]string{
+		"beside the workspace": {"--workspace", l.ws, "--state", l.state},
+		"as the workspace":     {"--workspace", l.home, "--state", l.state},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res := l.wrap(t, launch{bare: true, dir: l.home, flags: flags, policy: workspaceOnly(), argv: []string{"/bin/sh", "-c", line}})
+			if diff := cmp.Diff(before, listing(t, l.home)); diff != "" || res.code != 0 {
+				t.Errorf("the home changed (-before +after):\n%s\n%v", diff, res)
+			}
+		})
+	}
 }
