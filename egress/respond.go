@@ -178,7 +178,7 @@ const sliceTime = 5 * time.Second
 func (x *exchange) spliceSlice(n int64) (int64, error) {
 	idle := x.c.s.limits.Idle
 	writeBy := time.Now().Add(sliceTime + idle)
-	x.o.conn.SetReadDeadline(time.Now().Add(min(sliceTime, idle/2)))
+	x.o.conn.SetReadDeadline(time.Now().Add(min(sliceTime, idle/8)))
 	x.c.conn.SetWriteDeadline(writeBy)
 	if x.ctx.Err() != nil { // its deadline has just been overwritten
 		return 0, context.Cause(x.ctx)
