@@ -74,6 +74,8 @@ type Server struct {
 var ErrClosed = fmt.Errorf("the proxy is closed: %w", net.ErrClosed)
 
 func (s *Server) init() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.limits = s.Limits.withDefaults()
 	s.listeners = map[net.Listener]struct{}{}
 	s.conns = map[net.Conn]struct{}{}
