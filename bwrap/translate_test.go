@@ -283,7 +283,6 @@ func TestTranslateRefuses(t *testing.T) {
 		"transparent":                {bwrap.Input{Network: policy.Network{Mode: policy.ModeTransparent}}, "field_unavailable", "network.mode"},
 		"host ports":                 {bwrap.Input{Network: policy.Network{HostPorts: []uint16{1}}}, "field_unavailable", "network.host_ports"},
 		"expose":                     {bwrap.Input{Network: policy.Network{Expose: []policy.Expose{{Outside: 1}}}}, "field_unavailable", "network.expose"},
-		"budget":                     {bwrap.Input{Network: policy.Network{Budget: policy.Budget{Hosts: 1}}}, "field_unavailable", "network.budget"},
 		"sockets":                    {bwrap.Input{Sockets: []guard.Socket{{Path: "/s"}}}, "field_unavailable", "sockets"},
 		"an unknown requirement":     {bwrap.Input{Require: []string{"netns", "magic"}}, "requirement_unmet", "magic"},
 		"seccomp_notify":             {bwrap.Input{Require: []string{"seccomp_notify"}}, "requirement_unmet", "seccomp_notify"},

@@ -46,12 +46,13 @@ func (c *client) linger() {
 // carry is an allowed tunnel from its start to its event.
 func (c *client) carry(f flow, v Verdict, server net.Conn) {
 	check := c.s.Decider.helloFor(f.target, v)
+	var up, down int64
+	var err error
 	if check == nil {
-		up, down, _ := c.pipe(server)
-		c.emitFlow(f, v, up, down)
-		return
+		up, down, err = c.pipe(server)
+	} else {
+		up, down, err = c.pipeChecked(server, check)
 	}
-	up, down, err := c.pipeChecked(server, check)
 	var refused *Error
 	if errors.As(err, &refused) {
 		refused.Target = f.target.String()

@@ -32,6 +32,8 @@ type Dialer struct {
 	Connect func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 	// Timeout bounds one Dial; zero means 30 s.
 	Timeout time.Duration
+	// Budget bounds all that is sent; nil for no bound.
+	Budget *Budget
 }
 
 // Dial decides, resolves, checks and connects. The error is always an
@@ -45,11 +47,17 @@ func (d *Dialer) dial(ctx context.Context, t Target, scheme string) (net.Conn, V
 	if err := v.err(t); err != nil {
 		return nil, v, err
 	}
+	if err := d.Budget.admit(t, v.Name); err != nil {
+		return nil, v, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, d.timeout())
 	defer cancel()
 	if parent := d.Upstream.choose(scheme, v, t.Port); parent != nil {
 		conn, err := d.dialThrough(ctx, parent, v, t)
-		return conn, v, orNil(err)
+		if err != nil {
+			return nil, v, err
+		}
+		return d.Budget.meter(t, conn), v, nil
 	}
 	checked, err := d.check(ctx, &v, t)
 	if err != nil {
@@ -60,7 +68,7 @@ func (d *Dialer) dial(ctx context.Context, t Target, scheme string) (net.Conn, V
 		return nil, v, connectError(t, derr)
 	}
 	v.Addr = at
-	return conn, v, nil
+	return d.Budget.meter(t, conn), v, nil
 }
 
 func (d *Dialer) timeout() time.Duration {
@@ -68,14 +76,6 @@ func (d *Dialer) timeout() time.Duration {
 		return d.Timeout
 	}
 	return dialTimeout
-}
-
-// orNil keeps a nil *Error from becoming a non-nil error.
-func orNil(err *Error) error {
-	if err == nil {
-		return nil
-	}
-	return err
 }
 
 // check returns the addresses that may be dialled for an allowed target: all

@@ -31,6 +31,11 @@ const (
 	CodeGateway     = "gateway_address"
 	CodeDeniedAddr  = "denied_address" // an address that network.deny lists
 
+	// Refused by what the run has sent already.
+	CodeBudgetBytes = "budget_bytes_up"
+	CodeBudgetConns = "budget_connections"
+	CodeBudgetHosts = "budget_hosts"
+
 	// Refused by what the client says.
 	CodeTLSName = "tls_name_mismatch" // a TLS server name that isn't the host
 	CodeNotTLS  = "not_tls"           // on port 443, and not said to be otherwise
@@ -93,7 +98,7 @@ func (e *Error) Denied() bool {
 	switch e.Code {
 	case CodeNotListed, CodeDenied, CodeBadHost, CodeBadPort, CodeLoopback, CodeUnspecified, CodeLinkLocal,
 		CodePrivate, CodeShared, CodeMulticast, CodeReserved, CodeMetadata, CodeOwn, CodeGateway, CodeDeniedAddr,
-		CodeSelfUnknown, CodeTLSName, CodeNotTLS:
+		CodeSelfUnknown, CodeTLSName, CodeNotTLS, CodeBudgetBytes, CodeBudgetConns, CodeBudgetHosts:
 		return true
 	}
 	return false

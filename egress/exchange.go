@@ -120,7 +120,11 @@ func (x *exchange) roundTrip() (*http.Response, error) {
 // server would wait for the rest of the body forever.
 func (x *exchange) send(o *origin) {
 	err := o.send(x.req)
-	if err != nil && x.body.failed() {
+	refused := overBudget(o.conn)
+	switch {
+	case refused != nil:
+		x.cancel(refused)
+	case err != nil && x.body.failed():
 		x.cancel(errClientGone)
 	}
 	x.sent <- err
@@ -171,7 +175,7 @@ func (x *exchange) fail(err error) bool {
 func (x *exchange) explain(err error) *Error {
 	var e *Error
 	switch cause := context.Cause(x.ctx); {
-	case errors.As(err, &e):
+	case errors.As(err, &e), errors.As(cause, &e):
 		return e
 	case errors.Is(cause, errIdle):
 		return x.problem(CodeTimeout, "it gave no answer in time", cause)

@@ -85,6 +85,9 @@ func (c *client) dialOrigin(ctx context.Context, t Target, parent *url.URL) (net
 		conn, v, err := c.s.Dialer.dial(ctx, t, plainHTTP)
 		return conn, v.Addr, err
 	}
+	if err := c.s.Dialer.Budget.admit(t, c.s.Decider.Decide(t).Name); err != nil {
+		return nil, netip.Addr{}, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.s.Dialer.timeout())
 	defer cancel()
 	conn, err := c.s.Dialer.dialParent(ctx, parent)
@@ -92,7 +95,7 @@ func (c *client) dialOrigin(ctx context.Context, t Target, parent *url.URL) (net
 		why := "the parent proxy " + parent.Host + " can't be reached: " + rootCause(err)
 		return nil, netip.Addr{}, &Error{Code: CodeUpstream, Target: t.String(), Why: why, Err: err}
 	}
-	return conn, netip.Addr{}, nil
+	return c.s.Dialer.Budget.meter(t, conn), netip.Addr{}, nil
 }
 
 func (c *client) dropOrigin() {

@@ -15,7 +15,7 @@ type ready struct{ raw syscall.RawConn }
 // readiness is for a TCP connection; others (TLS) are ready at once and wait
 // in their Read.
 func readiness(c net.Conn) ready {
-	tcp, ok := c.(*net.TCPConn)
+	tcp, ok := bare(c).(*net.TCPConn)
 	if !ok {
 		return ready{}
 	}

@@ -123,6 +123,7 @@ func (t *tunnel) copyOnce(dst, src net.Conn) (n int, full bool, err error) {
 // only strikes while the pipe is empty. The write deadline could, so it is
 // set to the idle timeout and its expiry ends the tunnel.
 func (t *tunnel) copyBulk(dst, src net.Conn, count *atomic.Int64) (end bool, err error) {
+	src = bare(src)
 	to, ok := dst.(io.ReaderFrom)
 	if _, tcp := src.(*net.TCPConn); !ok || !tcp {
 		return false, nil
@@ -190,6 +191,9 @@ func reset(c net.Conn) {
 	switch c := c.(type) {
 	case *net.TCPConn:
 		c.SetLinger(0)
+	case *metered:
+		reset(c.Conn)
+		return
 	case *prefixed:
 		reset(c.Conn)
 		return
