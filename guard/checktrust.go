@@ -3,6 +3,8 @@ package guard
 import (
 	"fmt"
 	"slices"
+
+	"pinfold/policy"
 )
 
 // checkTrust refuses a write grant, workspace or run directory that another
@@ -31,6 +33,9 @@ func (g *gate) checkTrusted(b *bound) error {
 		}
 	}
 	for _, s := range b.obj.steps {
+		if u := g.unmappedIn(s); u != nil {
+			return g.nested(b, s, *u)
+		}
 		if who := g.renamer(s); who != "" {
 			return refuse("renamable_parent", b.given, b,
 				fmt.Sprintf("cannot grant %q: %s may rename %q in %q", b.given, who, s.name, s.dir),
@@ -38,6 +43,31 @@ func (g *gate) checkTrusted(b *bound) error {
 		}
 	}
 	return nil
+}
+
+// unmappedIn is the user of a step, if the kernel shows somebody else in the
+// place of a user whom this user namespace doesn't map.
+func (g *gate) unmappedIn(s step) *uint32 {
+	sticky := s.mode&modeSticky != 0 && s.mode&modeOtherWrite != 0
+	switch {
+	case g.unmapped == nil:
+		return nil
+	case g.unmapped(s.uid):
+		return &s.uid
+	case sticky && g.unmapped(s.owner):
+		return &s.owner
+	}
+	return nil
+}
+
+// nested refuses where nobody can tell whose directory it is: root of the
+// host and every other user look the same from inside.
+func (g *gate) nested(b *bound, s step, uid uint32) error {
+	r := refuse("user_unmapped", b.given, b,
+		fmt.Sprintf("cannot tell who may rename %q in %q: this user namespace shows its owner as user %d", s.name, s.dir, uid),
+		"start pinfold outside of the user namespace (or container) that it runs in")
+	r.Reason = policy.Unavailable
+	return r
 }
 
 // renamerFix says what to type about a name that another user may rename. In

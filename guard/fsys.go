@@ -53,6 +53,7 @@ type object struct {
 	socket bool
 	id     FileID
 	uid    uint32
+	gid    uint32
 	mode   uint32 // permission bits and sticky
 	nlink  uint64
 	// end says why nothing was found, where nothing was.

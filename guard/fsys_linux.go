@@ -336,7 +336,7 @@ func (r *resolver) found() (object, error) {
 	o.kind = kindOf(&top.st)
 	o.socket = top.st.Mode&unix.S_IFMT == unix.S_IFSOCK
 	o.id = idOf(&top.st)
-	o.uid = top.st.Uid
+	o.uid, o.gid = top.st.Uid, top.st.Gid
 	o.mode = top.st.Mode & 0o7777
 	o.nlink = uint64(top.st.Nlink) //nolint:unconvert // 32 bits wide on some architectures
 	o.handle = os.NewFile(uintptr(fd), o.path)

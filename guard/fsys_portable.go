@@ -193,7 +193,7 @@ func (r *resolver) found() (object, error) {
 	o.kind = kindOfMode(uint32(st.Mode))
 	o.socket = uint32(st.Mode)&syscall.S_IFMT == syscall.S_IFSOCK
 	o.id = idOfStat(st)
-	o.uid = st.Uid
+	o.uid, o.gid = st.Uid, st.Gid
 	o.mode = uint32(st.Mode) & 0o7777
 	o.nlink = uint64(st.Nlink)
 	return o, nil

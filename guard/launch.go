@@ -24,6 +24,9 @@ type host struct {
 	homeOf func(uid int) string
 	// mounts is the mount table.
 	mounts func() ([]mount, error)
+	// unmapped reports a user who stands for all that this user namespace
+	// doesn't map, user_namespaces(7).
+	unmapped func(uid uint32) bool
 	// private reports whether a group has no member but trusted users.
 	private func(gid uint32, trusted func(uid uint32) bool) bool
 }

@@ -12,7 +12,7 @@ import (
 
 // thisHost is the machine the program runs on.
 func thisHost() host {
-	return host{fs: newHostFS(), homeOf: homeOf, mounts: hostMounts, private: privateGroup}
+	return host{fs: newHostFS(), homeOf: homeOf, mounts: hostMounts, private: privateGroup, unmapped: unmappedUser}
 }
 
 func homeOf(uid int) string {

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"fmt"
+	"slices"
 
 	"pinfold/policy"
 )
@@ -25,7 +26,7 @@ func (g *gate) checkReachable(d derived) error {
 		if n == nil {
 			continue
 		}
-		for _, s := range n.obj.steps {
+		for _, s := range append(slices.Clone(n.obj.steps), ownStep(n)...) {
 			if g.closed(s) {
 				return refuse("closed_to_root", e.Path, e.Rule,
 					fmt.Sprintf("cannot make %q %s: user %d's directory %q is closed to root inside the boundary", e.Path, e.Access, s.uid, s.dir),
@@ -34,6 +35,17 @@ func (g *gate) checkReachable(d derived) error {
 		}
 	}
 	return nil
+}
+
+// ownStep is what is granted itself, where it is a directory: one that can be
+// mounted but not entered would be a grant of nothing. Denied and guarded
+// directories are covered whatever their mode.
+func ownStep(n *node) []step {
+	o := n.obj
+	if n.grant == nil || o.kind != Dir {
+		return nil
+	}
+	return []step{{dir: o.path, uid: o.uid, gid: o.gid, mode: o.mode}}
 }
 
 // closed reports whether a directory can't be passed through without

@@ -39,6 +39,7 @@ func TestRootAndClosedDirectories(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, p := range map[string]*policy.Policy{
+			"write": {Write: []policy.PathRule{{Text: filepath.Dir(secret), Literal: true}}},
 			"deny":  {Read: policy.Read{Deny: []policy.PathRule{{Text: secret, Literal: true}}}},
 			"allow": {Write: []policy.PathRule{{Text: filepath.Join(top, "w"), Literal: true}}, Read: policy.Read{Base: policy.BaseNone, Allow: []policy.PathRule{{Text: secret, Literal: true}}}},
 		} {
