@@ -3,6 +3,7 @@ package egress_test
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -366,9 +367,11 @@ func TestBigTransfersArriveWhole(t *testing.T) {
 type pattern struct{ at int64 }
 
 func (p *pattern) Read(b []byte) (int, error) {
-	for i := range b {
-		b[i] = byte(p.at) ^ byte(p.at>>8) ^ byte(p.at>>16)*3
-		p.at++
+	var word [8]byte
+	for i := 0; i < len(b); {
+		binary.LittleEndian.PutUint64(word[:], uint64(p.at/8)*0x9e3779b97f4a7c15)
+		n := copy(b[i:], word[p.at%8:])
+		i, p.at = i+n, p.at+int64(n)
 	}
 	return len(b), nil
 }
