@@ -14,6 +14,7 @@ type mount struct {
 	root       string // what of the file system it shows
 	point      string // where
 	kind       string // file system type
+	readOnly   bool   // by the mount's own flag
 	layers     []string
 }
 

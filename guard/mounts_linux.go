@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -33,6 +35,7 @@ func parseMounts(r io.Reader) ([]mount, error) {
 		n := mount{
 			id: m.ID, parent: m.Parent, dev: unix.Mkdev(uint32(m.Major), uint32(m.Minor)),
 			root: m.Root, point: m.Mountpoint, kind: m.FSType,
+			readOnly: slices.Contains(strings.Split(m.Options, ","), "ro"),
 		}
 		if n.kind == "overlay" {
 			n.layers = overlayLayers(m.VFSOptions)
