@@ -222,9 +222,16 @@ func (l *lease) end() (removed bool, err error) {
 	return removed, os.Remove(l.f.Name())
 }
 
-// Reclaim removes the mount points that runs left behind which were killed,
-// and answers their paths. Call it before the guard looks at the file system.
+// Reclaim removes what runs left behind that were killed, mount points and
+// what was made under guarded names, and answers the paths. Call it before the
+// guard looks at the file system.
 func Reclaim(state string) ([]string, error) {
+	points, err := reclaimPoints(state)
+	taken, werr := reclaimWatches(state)
+	return append(points, taken...), errors.Join(err, werr)
+}
+
+func reclaimPoints(state string) ([]string, error) {
 	dir := filepath.Join(state, leaseDir)
 	names := leaseNames(dir)
 	if len(names) == 0 {

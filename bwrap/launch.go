@@ -119,6 +119,12 @@ type Launch struct {
 	// the launch removes them afterwards, if they are still empty.
 	Ghosts []Ghost
 
+	// Watches are the names on the host that must not appear while the launch
+	// runs.
+	Watches []guard.Watch
+	// judge knows what a mount that is made later would show.
+	judge judge
+
 	// Sockets are the unix sockets that may be connected to, where the filter
 	// hands connections over (Setup.Filter).
 	Sockets []notify.Socket

@@ -35,6 +35,7 @@ type Process struct {
 	listeners    []net.Listener
 	serving      sync.WaitGroup
 	leases       *leases
+	boundary     *boundary
 	capture      int // bubblewrap's standard error
 
 	// The command: the stub's process, or with a terminal its child.
@@ -162,6 +163,7 @@ func (p *Process) hear() {
 // process inside must be gone: bubblewrap's monitor ends a moment earlier.
 func (p *Process) cleanUp() error {
 	err := errors.Join(awaitDeath(p.family), p.release())
+	err = errors.Join(err, p.boundary.finish())
 	p.relay.finish(err == nil)
 	p.output.finish(err == nil)
 	p.forwarder.stop()

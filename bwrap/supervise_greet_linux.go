@@ -126,6 +126,9 @@ func (s *launcher) letGo(ctx, serving context.Context) error {
 	if err := s.writeRoot(st); err != nil {
 		return err
 	}
+	if err := s.watchBoundary(); err != nil {
+		return err
+	}
 	if err := s.serveAll(ctx, serving); err != nil {
 		return err
 	}

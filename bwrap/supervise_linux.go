@@ -77,6 +77,9 @@ func startRun(ctx context.Context, l *Launch, o StartOptions) (*Process, error) 
 		s.forwarder = newForwarder(func(sig unix.Signal) { cancel(interrupted(sig, nil)) })
 	}
 	if err := s.run(launching, ctx); err != nil {
+		if l := s.boundary.lossOf(); l != nil {
+			err = l
+		}
 		err = asLaunchError(launching, ctx, err)
 		if uerr := s.undo(err); uerr != nil {
 			err = errors.Join(err, uerr)

@@ -66,7 +66,7 @@ func (s *launcher) undo(cause error) error {
 		l.Close()
 	}
 	s.serving.Wait()
-	err = errors.Join(err, s.leases.release())
+	err = errors.Join(err, s.boundary.finish(), s.leases.release())
 	if s.digest != "" {
 		err = errors.Join(err, writeExit(s.o.Record, asExit(cause)))
 	}

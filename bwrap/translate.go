@@ -13,7 +13,11 @@ import (
 // Translate turns a Grant into a Launch for a machine. It is pure: the same
 // arguments give the same Launch. What this tier can't enforce is refused.
 func Translate(g *guard.Grant, m Machine, o Options) (*Launch, error) {
-	return translate(inputOf(g), m, o)
+	l, err := translate(inputOf(g), m, o)
+	if err == nil {
+		l.judge = g
+	}
+	return l, err
 }
 
 func translate(in input, m Machine, o Options) (*Launch, error) {
@@ -48,7 +52,7 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 	l := &Launch{
 		Args:   append(isolation(), b.args...),
 		Data:   append([]Datum{{Name: DataSeccomp, Content: o.Parts.Filter}}, b.data...),
-		Ghosts: b.ghosts,
+		Ghosts: b.ghosts, Watches: in.Watches,
 		Setup:  setup(in, m, o, b),
 		setEnv: in.SetEnv,
 		fresh:  o.Fresh,

@@ -1,0 +1,354 @@
+package bwrap
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold/event"
+	"pinfold/guard"
+)
+
+// boundary watches, as long as a launch lasts, that what holds goes on to hold.
+//
+// Mounts belong to directory entries. When the host renames a file over a
+// covered one, as git config and editors do, or removes it, the kernel takes
+// the cover away (detach_mounts(), rename(2)); when it moves one, the cover goes
+// along; and what the host mounts shows up inside, since bubblewrap leaves the
+// mounts slaves. So the mount table is polled (POLLPRI, proc_pid_mountinfo(5)),
+// the names are watched with inotify(7), and on either everything that the
+// stub has compared is compared again. What can't be mended ends the run.
+//
+// The same watches see the guarded names appear that weren't there at the
+// start, which are taken away: see taker.
+type boundary struct {
+	launch *Launch
+	judge  judge
+	root   int      // the sandbox's root directory
+	table  *os.File // its mount table
+	notify *names
+	wake   int // an eventfd: the run is over
+	points []point
+	mounts map[int]seenMount // by id, what was there at the last look
+	taker  *taker
+
+	notice func(string)
+	emit   func(event.Event)
+	kill   func()
+
+	done chan struct{}
+	lost atomic.Pointer[loss]
+	errs []error
+}
+
+// seenMount is one mount of the sandbox's table.
+type seenMount struct {
+	guard.MountPoint
+	own bool // bubblewrap made it: the host had nothing like it
+}
+
+// loss is how the boundary was lost.
+type loss struct {
+	code, path, why string
+}
+
+// Error says it in one line.
+func (l *loss) Error() string { return fmt.Sprintf("the boundary was lost at %q: %s", l.path, l.why) }
+
+// watchBoundary begins to watch. It is called while the stub waits for its Go,
+// so that what changes from here on is noticed, and what has changed before is
+// what the stub compares.
+func (s *launcher) watchBoundary() error {
+	b, err := newBoundary(s.Process)
+	if err != nil {
+		return fmt.Errorf("cannot watch the boundary: %w", err)
+	}
+	s.boundary = b
+	go b.loop()
+	return nil
+}
+
+func newBoundary(p *Process) (*boundary, error) {
+	b := &boundary{
+		launch: p.launch, judge: p.launch.judge, root: -1, wake: -1, done: make(chan struct{}),
+		notice: p.notice, emit: p.emit, kill: func() { p.Kill(BoundaryLost) },
+	}
+	if err := b.open(p); err != nil {
+		b.close()
+		return nil, errors.Join(err, b.taker.end())
+	}
+	return b, nil
+}
+
+func (p *Process) notice(text string) {
+	if p.o.Notice != nil {
+		p.o.Notice(text)
+	}
+}
+
+func (p *Process) emit(e event.Event) {
+	if p.o.Events != nil {
+		e.Time, e.Run = time.Now(), p.o.Run
+		p.o.Events.Emit(e)
+	}
+}
+
+// open lays the watches before it takes the first look.
+func (b *boundary) open(p *Process) (err error) {
+	if b.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return err
+	}
+	// The stub's own, since it waits; bubblewrap's pid 1 has the same ones.
+	pid := p.family.stub.pid
+	if b.root, err = unix.Open(procPath(pid, "root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("cannot open the root of process %d: %w", pid, err)
+	}
+	if b.table, err = os.Open(procPath(pid, "mountinfo")); err != nil {
+		return err
+	}
+	if b.taker, err = newTaker(p); err != nil {
+		return err
+	}
+	b.points = pointsOf(p.launch.Setup.Checks)
+	if b.notify, err = watchNames(append(hostPaths(b.points), b.taker.paths()...)); err != nil {
+		return err
+	}
+	for i := range b.points {
+		b.points[i].want = b.identify(b.points[i].path)
+	}
+	return b.firstTable()
+}
+
+// firstTable reads the mount table as bubblewrap made it, and refuses what the
+// host has mounted since the guard's look, if that undoes a rule.
+func (b *boundary) firstTable() error {
+	list, err := b.readTable()
+	if err != nil {
+		return err
+	}
+	b.mounts = map[int]seenMount{}
+	ours := map[string]bool{}
+	for _, m := range b.launch.Plan.Mounts {
+		ours[m.Path] = true
+	}
+	for _, f := range b.launch.fresh {
+		ours[f.Path] = true
+	}
+	for _, m := range list {
+		had := b.judge != nil && b.judge.Had(m)
+		b.mounts[m.ID] = seenMount{m, !had}
+		if had || ours[m.Path] || isBelow(m.Path, "/dev") || m.Path == "/proc" || isBelow(m.Path, "/proc") {
+			continue
+		}
+		if l := b.judgeLate(m); l != nil {
+			return l
+		}
+	}
+	return nil
+}
+
+// maxTable bounds a mount table: 100,000 mounts, the kernel's own limit
+// (/proc/sys/fs/mount-max), of 300 bytes.
+const maxTable = 32 << 20
+
+func (b *boundary) readTable() ([]guard.MountPoint, error) {
+	if _, err := b.table.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(b.table, maxTable))
+	if err != nil {
+		return nil, err
+	}
+	return guard.ReadMounts(bytes.NewReader(text))
+}
+
+// heartbeat is how often the lease of the watched names is renewed.
+const heartbeat = 2 * time.Second
+
+// loop waits for changes until the run is over. It has a thread of its own
+// that sleeps in poll(2), so that nothing is between a change and the look.
+func (b *boundary) loop() {
+	defer close(b.done)
+	fds := []unix.PollFd{
+		{Fd: int32(b.wake), Events: unix.POLLIN},
+		{Fd: int32(b.notify.fd), Events: unix.POLLIN},
+		{Fd: int32(b.table.Fd()), Events: unix.POLLPRI},
+	}
+	for {
+		n, err := unix.Poll(fds, int(heartbeat.Milliseconds()))
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			b.lose(&loss{"watch_failed", "/", fmt.Sprintf("cannot wait for changes: %v", err)})
+			return
+		case fds[0].Revents != 0:
+			return
+		case n > 0:
+			b.changed(fds[1].Revents != 0, fds[2].Revents != 0)
+		}
+		b.taker.beat()
+	}
+}
+
+// changed looks at what has changed, in the order in which it hurts.
+func (b *boundary) changed(names, table bool) {
+	if names {
+		relevant, err := b.notify.read()
+		if err != nil {
+			b.lose(&loss{"watch_failed", "/", err.Error()})
+			return
+		}
+		if !relevant && !table {
+			return
+		}
+	}
+	if b.lost.Load() == nil {
+		if l := b.look(table); l != nil {
+			b.lose(l)
+		}
+	}
+	b.takeAll()
+}
+
+// takeAll takes away what appeared under watched names, and watches what
+// directories have appeared on the way to them. What appears between the two
+// is seen the second time.
+func (b *boundary) takeAll() {
+	for range 2 {
+		if err := b.notify.arm(); err != nil {
+			b.lose(&loss{"watch_failed", "/", err.Error()})
+			return
+		}
+		if l := b.taker.take(); l != nil {
+			b.lose(l)
+			return
+		}
+	}
+}
+
+// look compares everything again.
+func (b *boundary) look(table bool) *loss {
+	if l := b.comparePoints(); l != nil {
+		return l
+	}
+	if !table {
+		return nil
+	}
+	return b.compareTable()
+}
+
+// compareTable judges what was mounted and unmounted since the last look.
+func (b *boundary) compareTable() *loss {
+	list, err := b.readTable()
+	if err != nil {
+		return &loss{"watch_failed", "/", fmt.Sprintf("cannot read the mount table: %v", err)}
+	}
+	now := make(map[int]seenMount, len(list))
+	for _, m := range list {
+		have, known := b.mounts[m.ID]
+		if !known {
+			if l := b.judgeLate(m); l != nil {
+				return l
+			}
+		}
+		now[m.ID] = seenMount{m, have.own}
+	}
+	for id, m := range b.mounts {
+		if _, still := now[id]; !still && m.own {
+			return &loss{"cover_detached", m.Path, "the host removed or replaced what was mounted over"}
+		}
+	}
+	b.mounts = now
+	return nil
+}
+
+// judgeLate says what is wrong with a mount that the host has made, if
+// anything is. One that nothing inside can see or write is nobody's business.
+func (b *boundary) judgeLate(m guard.MountPoint) *loss {
+	if !b.shows(m) {
+		return nil
+	}
+	if b.judge != nil {
+		if rule, bad := b.judge.Betrays(m); bad {
+			return &loss{"late_mount", m.Path, fmt.Sprintf("the host mounted something there that shows what %q denies", rule.Text)}
+		}
+	}
+	if !m.ReadOnly && b.writable(m.Path) {
+		return &loss{"late_mount", m.Path, "the host mounted something there that could be written from inside"}
+	}
+	return nil
+}
+
+// shows reports whether a mount is what its path leads to inside. Whatever
+// can't be told counts as shown.
+func (b *boundary) shows(m guard.MountPoint) bool {
+	id := b.identify(m.Path)
+	return id.err == 0 && (id.mount == 0 || id.mount == uint64(m.ID)) || id.err != 0 && id.err != unix.ENOENT && id.err != unix.ENOTDIR && id.err != unix.EACCES
+}
+
+// writable reports whether a mount at a path could be written: Landlock, where
+// it is in force, allows that beneath the write grants alone.
+func (b *boundary) writable(path string) bool {
+	l := b.launch.Setup.Landlock
+	if !l.Enabled {
+		return true
+	}
+	for _, w := range append(l.Writable, l.WriteFiles...) {
+		if path == w || isBelow(path, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// lose ends the run, once.
+func (b *boundary) lose(l *loss) {
+	if !b.lost.CompareAndSwap(nil, l) {
+		return
+	}
+	b.kill()
+	b.emit(event.Event{Kind: event.Boundary, Action: event.Noticed, Target: l.path, Reason: l.code})
+	b.notice(l.Error() + "; the run was ended")
+}
+
+// lossOf is how the boundary was lost, if it was.
+func (b *boundary) lossOf() *loss {
+	if b == nil {
+		return nil
+	}
+	return b.lost.Load()
+}
+
+// finish ends the watch, and takes away what appeared last. Call it when
+// nothing of the sandbox is left.
+func (b *boundary) finish() error {
+	if b == nil {
+		return nil
+	}
+	if _, err := unix.Write(b.wake, binary.NativeEndian.AppendUint64(nil, 1)); err != nil {
+		return fmt.Errorf("cannot end the watch of the boundary: %w", err)
+	}
+	<-b.done
+	if l := b.taker.take(); l != nil {
+		b.errs = append(b.errs, l)
+	}
+	b.close()
+	return errors.Join(append(b.errs, b.taker.end())...)
+}
+
+func (b *boundary) close() {
+	closeFD(&b.root)
+	closeFD(&b.wake)
+	if b.table != nil {
+		b.table.Close()
+	}
+	b.notify.close()
+}

@@ -1,0 +1,137 @@
+package bwrap
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold/policy"
+)
+
+// names watches that what stands at some paths of the host stays: each
+// directory on the way to one is watched for what happens to the next name.
+type names struct {
+	fd     int
+	wanted map[string]map[string]bool // names of interest, by directory
+	order  []string                   // the directories, parents first
+	dirs   map[int][]string           // by watch descriptor
+	buf    []byte
+}
+
+// nameEvents: a name comes, goes, or changes its mode, which may have kept
+// this side from looking into a directory.
+const nameEvents = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ATTRIB |
+	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR | unix.IN_EXCL_UNLINK
+
+// selfEvents are about the directory itself.
+const selfEvents = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_UNMOUNT | unix.IN_Q_OVERFLOW
+
+func watchNames(paths []string) (*names, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, inotifyRefusal("fs.inotify.max_user_instances", err)
+	}
+	n := &names{fd: fd, wanted: map[string]map[string]bool{}, dirs: map[int][]string{}, buf: make([]byte, 32<<10)}
+	for _, p := range paths {
+		for ; p != "/"; p = filepath.Dir(p) {
+			dir := filepath.Dir(p)
+			if n.wanted[dir] == nil {
+				n.wanted[dir] = map[string]bool{}
+			}
+			n.wanted[dir][filepath.Base(p)] = true
+		}
+	}
+	n.order = slices.SortedFunc(maps.Keys(n.wanted), comparePaths)
+	if err := n.arm(); err != nil {
+		n.close()
+		return nil, err
+	}
+	return n, nil
+}
+
+func inotifyRefusal(knob string, err error) error {
+	return &policy.Refusal{
+		Reason: policy.Unavailable, Code: "watch_failed", Subject: "inotify",
+		Why: fmt.Sprintf("cannot watch the boundary: %v", err),
+		Fix: "raise " + knob + " with sysctl, or end what uses it up", Err: err,
+	}
+}
+
+// arm watches the directories that there are. One that this user can't look
+// into is another user's to change, and what he takes away there shows in the
+// mount table.
+func (n *names) arm() error {
+	for _, dir := range n.order {
+		fd, err := unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{
+			Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
+		})
+		if err != nil {
+			continue // not there, or a link, which is no directory on a canonical path
+		}
+		wd, err := unix.InotifyAddWatch(n.fd, "/proc/self/fd/"+strconv.Itoa(fd), nameEvents)
+		unix.Close(fd)
+		switch {
+		case errors.Is(err, unix.EACCES):
+		case err != nil:
+			return inotifyRefusal("fs.inotify.max_user_watches", err)
+		case !slices.Contains(n.dirs[wd], dir):
+			n.dirs[wd] = append(n.dirs[wd], dir)
+		}
+	}
+	return nil
+}
+
+// read takes all that has happened, and says whether any of it is of interest.
+func (n *names) read() (relevant bool, err error) {
+	for {
+		got, err := unix.Read(n.fd, n.buf)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN):
+			return relevant, nil
+		case err != nil || got == 0:
+			return relevant, fmt.Errorf("cannot read what happened: %w", err)
+		}
+		if n.parse(n.buf[:got]) {
+			relevant = true
+		}
+	}
+}
+
+// parse goes through struct inotify_event, inotify(7).
+func (n *names) parse(b []byte) (relevant bool) {
+	for len(b) >= unix.SizeofInotifyEvent {
+		wd := int(int32(binary.NativeEndian.Uint32(b)))
+		mask := binary.NativeEndian.Uint32(b[unsafe.Offsetof(unix.InotifyEvent{}.Mask):])
+		size := binary.NativeEndian.Uint32(b[unsafe.Offsetof(unix.InotifyEvent{}.Len):])
+		end := min(uint64(len(b)), unix.SizeofInotifyEvent+uint64(size))
+		name, _, _ := bytes.Cut(b[unix.SizeofInotifyEvent:end], []byte{0})
+		b = b[end:]
+		relevant = n.concerns(wd, mask, string(name)) || relevant
+	}
+	return relevant
+}
+
+func (n *names) concerns(wd int, mask uint32, name string) bool {
+	dirs := n.dirs[wd]
+	if mask&unix.IN_IGNORED != 0 {
+		delete(n.dirs, wd)
+		return true
+	}
+	return mask&selfEvents != 0 || slices.ContainsFunc(dirs, func(dir string) bool { return n.wanted[dir][name] })
+}
+
+func (n *names) close() {
+	if n != nil {
+		closeFD(&n.fd)
+	}
+}

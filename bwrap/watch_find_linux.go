@@ -1,0 +1,171 @@
+package bwrap
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// victim is what stands under a name where nothing may: a name in an open
+// directory.
+type victim struct {
+	dir  int
+	name string
+	path string
+	mode uint32
+	// When it was made and last changed, in nanoseconds; 0 where the file
+	// system doesn't say.
+	born, changed int64
+}
+
+func (v *victim) close() { closeFD(&v.dir) }
+
+// find answers what stands at a watched path, nil for nothing. A symbolic link
+// on the way is answered as well: the guarded name could be reached through
+// it, now or later.
+func find(path string) (*victim, error) {
+	dir, err := openDir(filepath.Dir(path))
+	switch {
+	case err == nil:
+		return findIn(dir, path)
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+		return nil, nil //nolint:nilnil // nothing is an answer
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EACCES):
+		return findOnTheWay(path)
+	}
+	return nil, err
+}
+
+func openDir(path string) (int, error) {
+	return unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+}
+
+// findIn looks a path's last name up in its directory, which it takes over.
+func findIn(dir int, path string) (*victim, error) {
+	v := &victim{dir: dir, name: filepath.Base(path), path: path}
+	err := v.look()
+	if errors.Is(err, unix.EACCES) {
+		if err = openUp(dir); err == nil {
+			err = v.look()
+		}
+	}
+	if err == nil {
+		return v, nil
+	}
+	v.close()
+	return nil, ignoreGone(err)
+}
+
+func (v *victim) look() error {
+	st, err := statPoint(v.dir, v.name)
+	if err != nil {
+		return err
+	}
+	v.mode = uint32(st.Mode)
+	v.changed = st.Ctime.Sec*1e9 + int64(st.Ctime.Nsec)
+	if st.Mask&unix.STATX_BTIME != 0 {
+		v.born = st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
+	}
+	return nil
+}
+
+// openUp gives this user the use of his own directory back, which the command
+// may have taken from him.
+func openUp(dir int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(dir, &st); err != nil {
+		return err
+	}
+	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(dir), st.Mode&0o7777|0o700)
+}
+
+// findOnTheWay goes down by single names: to the first symbolic link, and
+// through directories that were closed to this side.
+func findOnTheWay(path string) (*victim, error) {
+	dir, err := openDir("/")
+	if err != nil {
+		return nil, err
+	}
+	at := ""
+	for _, name := range strings.Split(strings.TrimPrefix(path, "/"), "/") {
+		at += "/" + name
+		v, err := findIn(dir, at)
+		if v == nil || at == path || v.mode&unix.S_IFMT == unix.S_IFLNK {
+			return v, err
+		}
+		dir, err = unix.Openat(v.dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		v.close()
+		if err != nil {
+			return nil, ignoreGone(err)
+		}
+	}
+	return nil, fmt.Errorf("cannot look at %q: it has no name", path)
+}
+
+// takeAway removes it, and answers where its content is kept, "" where it had
+// none.
+func (v *victim) takeAway(keep string, r *room) (string, error) {
+	switch err := v.unlinkEmpty(); {
+	case err == nil:
+		return "", nil
+	case !errors.Is(err, errNotEmpty):
+		return "", err
+	}
+	// Out of the way first: that is one step, and copying is many.
+	aside := ".pinfold-taken-" + rand.Text()
+	if err := v.try(func() error {
+		return unix.Renameat2(v.dir, v.name, v.dir, aside, unix.RENAME_NOREPLACE)
+	}); err != nil {
+		return "", err
+	}
+	kept, err := r.copy(v.dir, aside, keep, filepath.Base(v.path))
+	if err != nil {
+		return filepath.Join(filepath.Dir(v.path), aside), nil //nolint:nilerr // it is kept there instead
+	}
+	return kept, removeTree(v.dir, aside)
+}
+
+// errNotEmpty: there is something to keep.
+var errNotEmpty = errors.New("it holds something")
+
+// unlinkEmpty removes what has no content of its own.
+func (v *victim) unlinkEmpty() error {
+	st, err := statPoint(v.dir, v.name)
+	if err != nil {
+		return err
+	}
+	flags := 0
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		flags = unix.AT_REMOVEDIR
+	case unix.S_IFREG, unix.S_IFLNK:
+		if st.Size != 0 {
+			return errNotEmpty
+		}
+	}
+	err = v.try(func() error { return unix.Unlinkat(v.dir, v.name, flags) })
+	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOTDIR) {
+		return errNotEmpty
+	}
+	return err
+}
+
+// try does something in the directory, and if its mode is in the way does it
+// again.
+func (v *victim) try(do func() error) error {
+	err := do()
+	if errors.Is(err, unix.EACCES) {
+		if cerr := openUp(v.dir); cerr != nil {
+			return err
+		}
+		err = do()
+	}
+	return err
+}

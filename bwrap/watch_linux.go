@@ -1,0 +1,143 @@
+package bwrap
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold/event"
+	"pinfold/guard"
+	"pinfold/plan"
+)
+
+// taker takes away what appears under guarded names that weren't there when
+// the launch began: .git/config.worktree, .vscode. A cover would have to leave
+// a mount point on the host, which trips git and everything that lists the
+// directory, so the name is left free, watched, and cleared when it is taken.
+//
+// Who made the thing can't be told, and it may be the host's own work. So what
+// isn't empty is kept: copied into the record, and its path is said. Where it
+// is too much to copy it stays beside, under a name that nothing runs.
+type taker struct {
+	watches []guard.Watch
+	keep    string // the directory that takes what is taken away
+	lease   *watchLease
+	journal *plan.Journal
+	record  *plan.Record
+	notice  func(string)
+	emit    func(event.Event)
+
+	said  map[string]bool
+	count int
+	room  room
+}
+
+// maxTaken bounds how often names are cleared in one run: a command that goes
+// on making them is ended.
+const maxTaken = 1000
+
+func newTaker(p *Process) (*taker, error) {
+	t := &taker{
+		watches: p.launch.Watches, record: p.o.Record, notice: p.notice, emit: p.emit,
+		said: map[string]bool{}, room: newRoom(),
+	}
+	if len(t.watches) == 0 {
+		return t, nil
+	}
+	if p.o.State == "" {
+		return nil, errors.New("internal error: names are to be watched, and there is no state directory to note them in")
+	}
+	t.keep = filepath.Join(p.o.State, watchDir, "kept")
+	if t.record != nil {
+		t.keep = filepath.Join(t.record.Path(), "taken")
+	}
+	var err error
+	t.lease, err = newWatchLease(p.o.State, t.keep, t.watches)
+	return t, err
+}
+
+// paths are the names to be watched.
+func (t *taker) paths() []string {
+	var paths []string
+	for _, w := range t.watches {
+		paths = append(paths, w.Path)
+	}
+	return paths
+}
+
+// take clears every watched name that is taken.
+func (t *taker) take() *loss {
+	for _, w := range t.watches {
+		v, err := find(w.Path)
+		if err == nil && v == nil {
+			continue
+		}
+		if err == nil {
+			err = t.clear(w, v)
+			v.close()
+		}
+		if err != nil {
+			return &loss{"name_not_cleared", w.Path, fmt.Sprintf("something was made there that can't be taken away: %v", err)}
+		}
+		if t.count++; t.count > maxTaken {
+			return &loss{"name_not_cleared", w.Path, fmt.Sprintf("something was made there, or under another such name, %d times", t.count)}
+		}
+	}
+	return nil
+}
+
+// clear takes one thing away and says so: in an event each time, in a notice
+// once for each name.
+func (t *taker) clear(w guard.Watch, v *victim) error {
+	kept, err := v.takeAway(t.keep, &t.room)
+	if errors.Is(err, unix.ENOENT) {
+		return nil // whoever made it has removed it
+	}
+	if err != nil {
+		return err
+	}
+	t.emit(event.Event{Kind: event.Path, Action: event.Denied, Target: v.path, Rule: w.Rule.Text, Reason: "guarded_name"})
+	if t.said[w.Path] {
+		return nil
+	}
+	t.said[w.Path] = true
+	where := "it was empty"
+	if kept != "" {
+		where = fmt.Sprintf("it is kept as %q", kept)
+	}
+	t.notice(fmt.Sprintf("took away %q, which appeared during the run, since programs on the host obey what stands there (%s; to allow it: \"guard_workspace\": {\"except\": [%q]})",
+		v.path, where, w.Rule.Text))
+	return t.log(v.path, kept)
+}
+
+func (t *taker) log(path, kept string) error {
+	if t.record == nil {
+		return nil
+	}
+	if t.journal == nil {
+		var err error
+		if t.journal, err = t.record.Journal(); err != nil {
+			return err
+		}
+	}
+	return t.journal.Add(plan.Step{Time: time.Now(), Action: "removed", Kind: "guarded_name", Path: path, Detail: kept})
+}
+
+// beat renews the lease, when it is time.
+func (t *taker) beat() { t.lease.beat(false) }
+
+// end gives the lease up: whatever was to be done is done.
+func (t *taker) end() error {
+	if t == nil {
+		return nil
+	}
+	err := t.lease.end()
+	if t.journal != nil {
+		err = errors.Join(err, t.journal.Close())
+		t.journal = nil
+	}
+	return err
+}
