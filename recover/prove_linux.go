@@ -224,10 +224,35 @@ func onlyChild(of *process, want plan.Process, proof Proof, name string) (*proce
 }
 
 // proveExited: a root that ended with its exit recorded left nothing outside
-// a boundary, if it really is gone.
+// a boundary, if it really is gone, and if a parent that still lives runs
+// nothing else meanwhile.
 func (p *prover) proveExited() error {
 	p.verdict.State, p.verdict.Exit = Exited, p.stored.Exit
-	return p.take(step{ProofGone, p.proveGone})
+	return p.steps([]step{{ProofGone, p.proveGone}, {ProofOnlyRoot, p.proveIdle}})
+}
+
+// proveIdle: a parent that lives has no child but the root that is just
+// ending.
+func (p *prover) proveIdle() error {
+	parent, err := hold(p.claim.Parent)
+	if p.claim.Parent <= 0 || errors.Is(err, errGone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p.parent = parent
+	kids, err := living(parent)
+	if err != nil {
+		return err
+	}
+	defer closeAll(kids)
+	for _, kid := range kids {
+		if p.stored.Root == nil || !kid.is(p.stored.Root.Supervisor) {
+			return refuted(ProofOnlyRoot, "the launch has ended, and its parent %d runs process %d now", parent.pid, kid.pid)
+		}
+	}
+	return nil
 }
 
 // proveGone: nothing that the root file names runs. The supervisor itself may

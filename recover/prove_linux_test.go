@@ -16,9 +16,12 @@ import (
 	"pinfold/recover"
 )
 
-// binary is pinfold as `make build` leaves it.
-func binary(t *testing.T) string {
+// binary is $PINFOLD_BIN, or pinfold as `make build` leaves it.
+func binary(t testing.TB) string {
 	t.Helper()
+	if path := os.Getenv("PINFOLD_BIN"); path != "" {
+		return path
+	}
 	path, err := filepath.Abs("../bin/pinfold")
 	if err != nil {
 		t.Fatal(err)
@@ -33,13 +36,22 @@ func binary(t *testing.T) string {
 // as a daemon's wrapper does.
 type run struct {
 	record string
+	state  string
+	ws     string
 	parent *exec.Cmd
 	stdin  func()
 }
 
 // start runs a shell that runs pinfold and waits, and returns once the
 // command inside has said that it runs.
-func start(t *testing.T, script string) *run {
+func start(t testing.TB, script string) *run {
+	t.Helper()
+	return startUnder(t, `"$@"; exit $?`, script)
+}
+
+// startUnder is start with another parent, a shell script whose arguments are
+// pinfold's command line.
+func startUnder(t testing.TB, parent, script string) *run {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -51,8 +63,8 @@ func start(t *testing.T, script string) *run {
 			t.Fatal(err)
 		}
 	}
-	r := &run{record: filepath.Join(dir, "record")}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "/bin/sh", "-c", `"$@"; exit $?`, "parent",
+	r := &run{record: filepath.Join(dir, "record"), state: state, ws: ws}
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "/bin/sh", "-c", parent, "parent",
 		binary(t), "wrap", "--quiet", "--workspace", ws, "--state", state, "--record", r.record, "--", "/bin/sh", "-c", script)
 	cmd.Dir = ws
 	in, err := cmd.StdinPipe()
@@ -82,7 +94,7 @@ func start(t *testing.T, script string) *run {
 // untilEOF is a command that says so and runs until its input ends.
 const untilEOF = "echo up; cat >/dev/null"
 
-func prove(t *testing.T, r *run) recover.Verdict {
+func prove(t testing.TB, r *run) recover.Verdict {
 	t.Helper()
 	v, err := recover.Prove(t.Context(), recover.Claim{Record: r.record, Parent: r.parent.Process.Pid})
 	if err != nil {
@@ -245,17 +257,8 @@ func forge(t *testing.T, record string, mutate func(*plan.Root)) string {
 // TestOneMore: a second process under the parent, in the host's namespaces.
 func TestOneMore(t *testing.T) {
 	t.Parallel()
-	r := start(t, untilEOF)
-	other := exec.CommandContext(t.Context(), "sleep", "1000")
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
-	v, err := recover.Prove(t.Context(), recover.Claim{Record: r.record, Parent: os.Getpid()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v.Adoptable || v.Proof != recover.ProofOnlyRoot {
+	r := startUnder(t, `sleep 1000 & "$@"; code=$?; kill $!; exit $code`, untilEOF)
+	if v := prove(t, r); v.Adoptable || v.Proof != recover.ProofOnlyRoot {
 		t.Errorf("%+v", v)
 	}
 }
