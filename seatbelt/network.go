@@ -8,7 +8,7 @@ import (
 
 // devices grants the few device nodes that programs need and denies every
 // other, whatever the base.
-func (w *writer) devices(o Options) {
+func (w *writer) devices() {
 	w.comment("device nodes")
 	w.rule("deny", allOps, "subpath", "/dev")
 	w.rule("allow", "file-read-metadata file-read-data", "literal", "/dev")
@@ -20,25 +20,31 @@ func (w *writer) devices(o Options) {
 	}
 	w.comment("standard streams by name")
 	w.rule("allow", deviceOps, "subpath", "/dev/fd")
-	if o.TTY != "" {
-		w.comment("the command's own terminal")
-		w.rule("allow", deviceOps, "literal", o.TTY)
-	}
+	w.comment("the command's own terminal, which the supervisor made for it; /dev/null where there is none")
+	w.line("(allow " + deviceOps + ` (literal (param "` + ttyParam + `")))`)
+	w.comment("pseudo-terminals that the run has made itself")
+	w.line("(allow " + deviceOps + ` (require-all (regex #"^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty")))`)
 }
+
+// ttyParam is the parameter that names the command's terminal. It is set when
+// the run starts.
+const ttyParam = "TTY"
 
 // deviceOps: a device is read, written and asked by ioctl(2), never made.
 const deviceOps = readOps + " file-write* file-ioctl"
 
 // network lets the run reach the supervisor's proxy and what is listed.
 func (w *writer) network(v view, o Options) {
-	if o.ProxyPort != 0 {
+	if o.Proxy {
 		w.comment("the supervisor's proxy")
-		w.line(fmt.Sprintf(`(allow network-outbound (remote tcp "localhost:%d"))`, o.ProxyPort))
+		w.line("(allow network-outbound (remote tcp " + portToken + "))")
 	}
 	for _, p := range o.Listen {
 		w.comment("network.expose")
-		w.line(fmt.Sprintf(`(allow network-bind network-inbound (local tcp "localhost:%d"))`, p))
+		w.line(fmt.Sprintf(`(allow network-bind network-inbound (local tcp "*:%d"))`, p))
 	}
+	w.comment("unix sockets can be made; which can be bound and reached is said below")
+	w.line("(allow system-socket (socket-domain AF_UNIX))")
 	w.comment("unix sockets: the run's own, in its own temporary directory")
 	if o.Tmp != "" {
 		w.socket("network-bind network-inbound", "local", "subpath", o.Tmp)

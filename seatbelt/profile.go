@@ -12,15 +12,15 @@ import (
 
 // Options are what the supervisor adds to a Grant.
 type Options struct {
-	// ProxyPort is the supervisor's port on the host's loopback; zero when
-	// no host is allowed.
-	ProxyPort uint16
+	// Proxy: the run may reach the supervisor's port on the host's loopback,
+	// which [Text.At] fills in.
+	Proxy bool
 	// Tmp is the launch's own temporary directory, canonical.
 	Tmp string
-	// Listen are loopback ports that a program inside may bind.
+	// Listen are ports that a program inside may bind, on any address.
 	Listen []uint16
-	// TTY: the command has a terminal of its own, at this canonical path.
-	TTY string
+	// Inside is the program that is run first, inside the boundary.
+	Inside string
 	// Trustd lets programs ask the system's certificate daemon, which Go
 	// programs need for TLS. It can fetch certificates by itself.
 	Trustd bool
@@ -30,6 +30,14 @@ type Options struct {
 type Text struct {
 	Profile string
 	Params  []Param
+}
+
+// portToken stands for the proxy's port in a profile that is still to be run.
+const portToken = `"localhost:{proxy}"`
+
+// At is the profile with the supervisor's port, which is known when it runs.
+func (t *Text) At(port uint16) string {
+	return strings.ReplaceAll(t.Profile, portToken, fmt.Sprintf(`"localhost:%d"`, port))
 }
 
 // Map is the parameters as the evaluator takes them.
@@ -54,7 +62,7 @@ const (
 func Profile(g *guard.Grant, o Options) (*Text, error) {
 	return profile(view{
 		tier: g.Tier(), base: g.Base(), entries: g.Entries(), pins: g.Pins(),
-		sockets: g.Sockets(), unix: g.UnixSockets(),
+		watches: g.Watches(), sockets: g.Sockets(), unix: g.UnixSockets(),
 	}, o)
 }
 
@@ -64,6 +72,7 @@ type view struct {
 	base    policy.ReadBase
 	entries []guard.Entry
 	pins    []guard.Pin
+	watches []guard.Watch
 	sockets []guard.Socket
 	unix    policy.UnixSockets
 }
@@ -80,6 +89,7 @@ func profile(v view, o Options) (*Text, error) {
 	w.line("(deny default)")
 	w.fixed()
 	w.base(v.base)
+	w.otherNames()
 	w.hostTemporary()
 	for _, e := range v.entries {
 		w.entry(e)
@@ -87,7 +97,9 @@ func profile(v view, o Options) (*Text, error) {
 	w.lookups(v)
 	w.ownTemporary(o)
 	w.pins(v.pins)
-	w.devices(o)
+	w.unmade(v)
+	w.inside(o)
+	w.devices()
 	w.network(v, o)
 	if w.err != nil {
 		return nil, w.err
@@ -139,6 +151,33 @@ func (w *writer) base(b policy.ReadBase) {
 	}
 	w.comment("the root directory itself is looked at by the loader and by getcwd")
 	w.rule("allow", "file-read-data file-read-metadata", "literal", "/")
+	w.comment("links on the way to /private, which realpath(3) looks at")
+	for _, l := range []string{"/etc", "/tmp", "/var"} {
+		w.rule("allow", "file-read-metadata", "literal", l)
+	}
+}
+
+// otherNames denies the other ways to spell a path, and copies of everything.
+// The kernel asks by the name that a firmlink gives (/Users, not
+// /System/Volumes/Data/Users), so these rules should never be the ones that
+// decide; if it asked by another one, they fail closed.
+func (w *writer) otherNames() {
+	w.comment("the data volume by its other name; files by number; backups, which copy what is denied")
+	for _, d := range otherNames {
+		w.rule("deny", allOps, "subpath", d)
+	}
+}
+
+// inside lets the first program be run, which is pinfold itself.
+func (w *writer) inside(o Options) {
+	if o.Inside == "" {
+		return
+	}
+	w.comment("pinfold, which proves the boundary and becomes the command")
+	w.rule("allow", readOps+" "+execOps, "literal", o.Inside)
+	for _, d := range above(o.Inside) {
+		w.rule("allow", "file-read-metadata", "literal", d)
+	}
 }
 
 func orHost(b policy.ReadBase) policy.ReadBase {

@@ -47,7 +47,7 @@ func agent() view {
 }
 
 func options() Options {
-	return Options{ProxyPort: 49152, Tmp: "/Users/ann/state/tmp/1", Listen: []uint16{3000}, TTY: "/dev/ttys007"}
+	return Options{Proxy: true, Tmp: "/Users/ann/state/tmp/1", Listen: []uint16{3000}, Inside: "/usr/local/bin/pinfold"}
 }
 
 func build(t interface {
@@ -59,11 +59,13 @@ func build(t interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := sbpl.Parse(text.Profile)
+	p, err := sbpl.Parse(text.At(49152))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p, text.Map()
+	params := text.Map()
+	params["TTY"] = "/dev/ttys007"
+	return p, params
 }
 
 // ask evaluates under every reading and fails where they disagree.
@@ -190,7 +192,7 @@ func TestTraps(t *testing.T) {
 		"outside":                       {sbpl.Query{Op: "network-outbound", Proto: "tcp", Remote: at("192.0.2.1:443")}, false},
 		"proxy by UDP":                  {sbpl.Query{Op: "network-outbound", Proto: "udp", Remote: at("127.0.0.1:49152")}, false},
 		"expose":                        {sbpl.Query{Op: "network-bind", Proto: "tcp", Local: at("127.0.0.1:3000")}, true},
-		"bind elsewhere":                {sbpl.Query{Op: "network-bind", Proto: "tcp", Local: at("0.0.0.0:3000")}, false},
+		"bind elsewhere":                {sbpl.Query{Op: "network-bind", Proto: "tcp", Local: at("0.0.0.0:3001")}, false},
 		"listed socket":                 {sbpl.Query{Op: "network-outbound", Proto: "unix-socket", Path: "/Users/ann/tool.sock"}, true},
 		"docker":                        {sbpl.Query{Op: "network-outbound", Proto: "unix-socket", Path: "/private/var/run/docker.sock"}, false},
 		"host socket in the workspace":  {sbpl.Query{Op: "network-outbound", Proto: "unix-socket", Path: "/Users/ann/w/dev.sock"}, false},
@@ -258,7 +260,7 @@ func TestGolden(t *testing.T) {
 		"agent":    {agent(), options()},
 		"tightest": {view{base: policy.BaseNone}, Options{}},
 		"system":   {view{base: policy.BaseSystem, entries: []guard.Entry{entry("/Users/ann/w", guard.ReadWrite, guard.Dir, "{workspace}")}}, Options{Tmp: "/t"}},
-		"trustd":   {view{}, Options{Trustd: true, ProxyPort: 1}},
+		"trustd":   {view{}, Options{Trustd: true, Proxy: true}},
 	} {
 		text, err := profile(c.v, c.o)
 		if err != nil {
@@ -316,10 +318,12 @@ func FuzzPath(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !ask(t, prof, text.Map(), sbpl.Query{Op: "file-write-data", Path: p}) {
+		params := text.Map()
+		params["TTY"] = "/dev/null"
+		if !ask(t, prof, params, sbpl.Query{Op: "file-write-data", Path: p}) {
 			t.Fatal("the granted path is refused")
 		}
-		if ask(t, prof, text.Map(), sbpl.Query{Op: "file-write-data", Path: "/other"}) {
+		if ask(t, prof, params, sbpl.Query{Op: "file-write-data", Path: "/other"}) {
 			t.Fatal("another path is granted")
 		}
 	})

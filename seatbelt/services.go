@@ -26,13 +26,19 @@ var services = []service{
 	{"confstr(3) for the per-user directories", names("mach-lookup", "global-name", "com.apple.bsd.dirhelper")},
 	{"network configuration; Rust's system-configuration crate panics without it", names("mach-lookup", "global-name",
 		"com.apple.SystemConfiguration.configd")},
-	{"POSIX semaphores and shared memory: Python's multiprocessing",
-		"(allow ipc-posix-sem* ipc-posix-shm*)"},
+	{"POSIX semaphores, which hold a number and no data: Python's multiprocessing", "(allow ipc-posix-sem)"},
+	{"notify(3) reads its page", `(allow ipc-posix-shm-read* (ipc-posix-name "apple.shm.notification_center"))`},
+	{"shared memory of run-times by their names alone: the namespace is the whole machine's, and other programs' would be open",
+		names("ipc-posix-shm-read* ipc-posix-shm-write*", "ipc-posix-name-prefix", sharedMemory...)},
 	{"hardware and version facts; not kern.proc*, which shows other processes' arguments",
 		names("sysctl-read", "sysctl-name", sysctls...)},
 	{"processor features, by prefix since each chip adds some",
-		names("sysctl-read", "sysctl-name-prefix", "hw.optional.", "hw.perflevel")},
-	{"vnode and socket ioctls that stdio asks for", "(allow system-fsctl socket-option-get socket-option-set)"},
+		names("sysctl-read", "sysctl-name-prefix", "hw.optional.", "hw.perflevel", "machdep.cpu.")},
+	{"the addresses of this machine: getifaddrs(3), which Node and dev servers ask at start",
+		names("sysctl-read", "sysctl-name-prefix", "net.routetable.")},
+	{"Java and V8 ask about the processor by writing to these, which changes nothing",
+		names("sysctl-write", "sysctl-name", "kern.grade_cputype", "kern.tcsm_enable")},
+	{"socket options: every network library", "(allow socket-option-get socket-option-set)"},
 	{"pseudo-terminals", "(allow pseudo-tty)"},
 }
 
@@ -43,9 +49,13 @@ var sysctls = []string{
 	"hw.l1icachesize", "hw.l2cachesize", "hw.l3cachesize", "hw.logicalcpu", "hw.logicalcpu_max", "hw.machine",
 	"hw.memsize", "hw.model", "hw.ncpu", "hw.nperflevels", "hw.packages", "hw.pagesize", "hw.pagesize_compat",
 	"hw.physicalcpu", "hw.physicalcpu_max", "hw.tbfrequency", "hw.vectorunit",
+	"hw.busfrequency_compat", "hw.cpufrequency_compat", "hw.l1dcachesize_compat", "hw.l1icachesize_compat",
+	"hw.l2cachesize_compat", "hw.l3cachesize_compat", "hw.tbfrequency_compat",
+	"kern.maxfiles", "kern.tcsm_available", "kern.tcsm_enable", "kern.willshutdown",
+	"machdep.ptrauth_enabled", "security.mac.lockdown_mode_state",
 	"kern.argmax", "kern.clockrate", "kern.hostname", "kern.iossupportversion", "kern.maxfilesperproc", "kern.maxproc",
 	"kern.ngroups", "kern.osproductversion", "kern.osrelease", "kern.ostype", "kern.osvariant_status", "kern.osversion",
-	"kern.secure_kernel", "kern.usrstack64", "kern.version", "machdep.cpu.brand_string", "machdep.cpu.core_count",
+	"kern.secure_kernel", "kern.usrstack64", "kern.version",
 	"sysctl.proc_cputype", "sysctl.proc_native", "vm.loadavg", "vm.pagesize",
 }
 
@@ -61,6 +71,15 @@ var loaderRoots = []string{
 	"/usr/lib", "/System/Library/Frameworks", "/System/Library/PrivateFrameworks", "/System/Library/dyld",
 	"/System/Volumes/Preboot/Cryptexes/OS", "/System/Cryptexes/OS", "/private/var/db/dyld",
 }
+
+// otherNames: see [writer.otherNames].
+var otherNames = []string{
+	"/System/Volumes/Data", "/.vol", "/Volumes/.timemachine", "/Volumes/com.apple.TimeMachine.localsnapshots",
+}
+
+// sharedMemory begin the names that Python (shared_memory), PyTorch, OpenMP
+// and PostgreSQL give theirs.
+var sharedMemory = []string{"/psm_", "/torch_", "/__KMP_REGISTERED_LIB_", "/PostgreSQL."}
 
 // hostTemporary are directories that programs of every kind share.
 var hostTemporary = []string{"/private/tmp", "/private/var/tmp", "/private/var/folders"}

@@ -11,7 +11,8 @@
 // A profile is a list of allow and deny rules. Each names operations (a
 // trailing "*" names every operation beneath, see [Covers]) and optional
 // filters: literal, subpath, prefix, regex, vnode-type, remote and local
-// addresses, global-name, target, sysctl-name, combined by require-all,
+// addresses, names of services, target, sysctl-name, extension,
+// socket-domain, combined by require-all,
 // require-any and require-not. Several filters of one rule are alternatives.
 // Paths reach the kernel canonical: symbolic links are resolved before a rule
 // is asked, so a rule on a path that goes through a link never matches
@@ -29,7 +30,8 @@
 //
 // # Limitations
 //
-// Extensions, (import), (trace), entitlements, message filters and Scheme
-// beyond quoting and (define) of nothing are refused by the parser, never
-// skipped.
+// (import), (trace), entitlements, message filters and Scheme beyond quoting
+// and (define) of nothing are refused by the parser, never skipped.
+// Expressions are Go's, of which profiles should use no more than literals,
+// sets, groups, alternatives and anchors.
 package sbpl

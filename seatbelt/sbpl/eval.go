@@ -3,6 +3,7 @@ package sbpl
 import (
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -18,6 +19,11 @@ type Query struct {
 	Proto  string // tcp, udp, unix-socket
 	Remote netip.AddrPort
 	Local  netip.AddrPort
+	// Extensions are the sandbox extensions that the process holds for the
+	// object: macOS issues com.apple.sandbox.pty for a pseudo-terminal that
+	// the process itself has made.
+	Extensions []string
+	Domain     string // of a socket: AF_UNIX, AF_INET, …
 }
 
 // Semantics is one reading of how rules compete.
@@ -104,6 +110,8 @@ type (
 	regex     struct{ re *regexp.Regexp }
 	vnodeType string
 	target    string
+	domain    string
+	extension struct{ Value }
 	named     struct {
 		kind  string
 		value Value
@@ -175,6 +183,15 @@ func (f vnodeType) match(q Query, _ map[string]string) (bool, error) {
 
 func (f target) match(q Query, _ map[string]string) (bool, error) {
 	return string(f) == q.Target, nil
+}
+
+func (f domain) match(q Query, _ map[string]string) (bool, error) {
+	return q.Domain != "" && string(f) == q.Domain, nil
+}
+
+func (f extension) match(q Query, params map[string]string) (bool, error) {
+	s, err := f.resolve(params)
+	return err == nil && slices.Contains(q.Extensions, s), err
 }
 
 func (f named) match(q Query, params map[string]string) (bool, error) {

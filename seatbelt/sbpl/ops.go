@@ -11,9 +11,16 @@ func Covers(pattern, op string) bool {
 	if pattern == "default" || pattern == op {
 		return true
 	}
+	if group, ok := groups[pattern]; ok {
+		pattern = group
+	}
 	stem, wild := strings.CutSuffix(pattern, "*")
 	return wild && strings.HasPrefix(op, stem) && boundary(stem, op)
 }
+
+// groups are names without a star that stand for every operation beneath: the
+// profiles that ship with macOS, and public ones, write them so.
+var groups = map[string]string{"ipc-posix-sem": "ipc-posix-sem*", "ipc-posix-shm": "ipc-posix-shm*"}
 
 // boundary keeps "file-read*" from covering an operation such as
 // "file-readable": what follows the stem is nothing, or starts with "-".

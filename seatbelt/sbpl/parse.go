@@ -173,8 +173,12 @@ func parseLeaf(n node, head string) (Filter, error) {
 	switch head {
 	case "literal", "subpath", "prefix", "path":
 		return parsePathFilter(n, head, args)
-	case "regex":
+	case "regex", "ipc-posix-name-regex":
 		return parseRegex(n, args)
+	case "socket-domain":
+		return parseWord(n, args, func(s string) Filter { return domain(s) })
+	case "extension":
+		return parseExtension(n, args)
 	case "vnode-type":
 		return parseWord(n, args, func(s string) Filter { return vnodeType(s) })
 	case "target":
@@ -238,6 +242,14 @@ func parseRegex(n node, args []node) (Filter, error) {
 		return nil, &ParseError{n.line, "regex without an expression"}
 	}
 	return out, nil
+}
+
+func parseExtension(n node, args []node) (Filter, error) {
+	if len(args) != 1 {
+		return nil, &ParseError{n.line, "expected one extension"}
+	}
+	v, err := parseValue(args[0])
+	return extension{v}, err
 }
 
 func parseWord(n node, args []node, build func(string) Filter) (Filter, error) {

@@ -34,6 +34,9 @@ func TestCovers(t *testing.T) {
 		{"process-exec", "process-exec-interpreter", false},
 		{"sysctl*", "sysctl-read", true},
 		{"ipc-posix-s*", "ipc-posix-shm-read-data", false},
+		{"ipc-posix-sem", "ipc-posix-sem-create", true},
+		{"ipc-posix-sem", "ipc-posix-shm-read-data", false},
+		{"file-link", "file-link-x", false},
 	} {
 		if got := sbpl.Covers(c.pattern, c.op); got != c.want {
 			t.Errorf("Covers(%q, %q) = %v", c.pattern, c.op, got)
@@ -48,7 +51,7 @@ func TestParseRefuses(t *testing.T) {
 		"other version":     {`(version 2)`, "version 1"},
 		"import":            {`(version 1) (import "system.sb")`, "import"},
 		"unknown operation": {`(version 1) (deny file-raed*)`, "unknown operation"},
-		"unknown filter":    {`(version 1) (allow file* (extension "x"))`, "not supported"},
+		"unknown filter":    {`(version 1) (allow file* (entitlement-is-present "x"))`, "not supported"},
 		"unclosed list":     {"(version 1)\n(allow file*", "line 2"},
 		"unclosed string":   {`(version 1) (allow file* (literal "x))`, "never closed"},
 		"stray paren":       {`(version 1))`, "unexpected )"},
@@ -214,4 +217,30 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestEvalExtensionsAndDomains(t *testing.T) {
+	t.Parallel()
+	p := mustParse(t, `(version 1)
+(allow file-read-data (require-all (regex #"^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty")))
+(allow system-socket (socket-domain AF_UNIX))
+(allow ipc-posix-shm-read-data (ipc-posix-name-regex #"^/psm_"))`)
+	for _, c := range []struct {
+		q    sbpl.Query
+		want bool
+	}{
+		{sbpl.Query{Op: "file-read-data", Path: "/dev/ttys001"}, false},
+		{sbpl.Query{Op: "file-read-data", Path: "/dev/ttys001", Extensions: []string{"com.apple.sandbox.pty"}}, true},
+		{sbpl.Query{Op: "file-read-data", Path: "/dev/ttysX", Extensions: []string{"com.apple.sandbox.pty"}}, false},
+		{sbpl.Query{Op: "system-socket", Domain: "AF_UNIX"}, true},
+		{sbpl.Query{Op: "system-socket", Domain: "AF_SYSTEM"}, false},
+		{sbpl.Query{Op: "system-socket"}, false},
+		{sbpl.Query{Op: "ipc-posix-shm-read-data", Name: "/psm_1"}, true},
+		{sbpl.Query{Op: "ipc-posix-shm-read-data", Name: "/other"}, false},
+	} {
+		v, err := p.Eval(c.q, nil, sbpl.LastMatch)
+		if err != nil || v.Allow != c.want {
+			t.Errorf("%+v: got %v, %v, want %v", c.q, v.Allow, err, c.want)
+		}
+	}
 }

@@ -1,0 +1,128 @@
+package seatbelt
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+	"pgregory.net/rapid"
+)
+
+// fold is how APFS compares names: the case folding of the decomposition.
+func fold(s string) string {
+	return norm.NFD.String(cases.Fold().String(norm.NFD.String(s)))
+}
+
+// TestFoldedIsComplete: of all of Unicode nothing but the table folds to ASCII.
+func TestFoldedIsComplete(t *testing.T) {
+	t.Parallel()
+	table := map[string]string{}
+	for _, f := range folded {
+		for _, a := range f.also {
+			table[a] = f.ascii
+		}
+	}
+	for r := rune(0x80); r <= unicode.MaxRune; r++ {
+		s := string(r)
+		if !unicode.IsPrint(r) && !unicode.Is(unicode.Mn, r) {
+			continue
+		}
+		f := fold(s)
+		ascii := !strings.ContainsFunc(f, func(r rune) bool { return r >= 0x80 })
+		if want, ok := table[s]; ok != ascii || ok && f != want {
+			t.Errorf("%q (%U) folds to %q, and the table says %q", s, r, f, want)
+		}
+	}
+}
+
+func TestFoldedPath(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		path string
+		same []string
+		not  []string
+	}{
+		{"/w/.env", []string{"/w/.env", "/w/.ENV", "/w/.eNv"}, []string{"/w/xenv", "/w/.envx", "/W/.env", "/w/.en", "/w/a/.env"}},
+		{"/w/.git/hooks", []string{"/w/.git/hook\u017f", "/w/.GIT/hoo\u212as"}, []string{"/w/.git/hook"}},
+		{"/w/config", []string{"/w/con\ufb01g", "/w/CONFIG"}, []string{"/w/con\ufb02g"}},
+		{"/w/offs", []string{"/w/o\ufb00s", "/w/off\u017f"}, []string{"/w/ofs"}},
+		{"/w/sss", []string{"/w/\u00dfs", "/w/s\u00df", "/w/\u1e9eS"}, []string{"/w/\u00df", "/w/ss"}},
+		{"/w/office", []string{"/w/o\ufb03ce", "/w/o\ufb00ice", "/w/of\ufb01ce"}, nil},
+		{"/w/a;b", []string{"/w/A\u037eb"}, nil},
+		{"/w/a+b(c)", []string{"/w/A+B(C)"}, []string{"/w/aab(c)"}},
+	} {
+		p, err := foldedPath("/w", c.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		re := regexp.MustCompile(p + "$")
+		for _, s := range c.same {
+			if !re.MatchString(s) {
+				t.Errorf("%s: %q doesn't match %s", c.path, s, p)
+			}
+		}
+		for _, s := range c.not {
+			if re.MatchString(s) {
+				t.Errorf("%s: %q matches %s", c.path, s, p)
+			}
+		}
+	}
+}
+
+func TestFoldedPathRefuses(t *testing.T) {
+	t.Parallel()
+	for _, p := range []string{"/w/caf\u00e9", "/w/" + strings.Repeat("a", 600), "/w/" + strings.Repeat("s", 20), "/other", "/w/a\nb"} {
+		if got, err := foldedPath("/w", p); err == nil {
+			t.Errorf("%q: got %s", p, got)
+		}
+	}
+}
+
+// TestFoldedSpellings: whatever folds alike is matched.
+func TestFoldedSpellings(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.StringMatching(`[ a-zA-Z0-9._;fist-]{1,12}`).Draw(t, "name")
+		pattern, err := foldedPath("/w", "/w/"+name)
+		if err != nil {
+			t.Skip()
+		}
+		spelled := respell(t, name)
+		if fold(spelled) != fold(name) {
+			t.Fatalf("the test's spelling %q isn't %q", spelled, name)
+		}
+		if !regexp.MustCompile(pattern + "$").MatchString("/w/" + spelled) {
+			t.Fatalf("%q is %q on such a volume, and isn't matched by %s", spelled, name, pattern)
+		}
+		other := rapid.StringMatching(`[a-z.]{1,12}`).Draw(t, "other")
+		if fold(other) != fold(name) && regexp.MustCompile(pattern+"$").MatchString("/w/"+other) {
+			t.Fatalf("%q is matched by %s of %q", other, pattern, name)
+		}
+	})
+}
+
+// respell draws another spelling of a name.
+func respell(t *rapid.T, name string) string {
+	var b strings.Builder
+	for i := 0; i < len(name); {
+		options := []string{name[i : i+1], strings.ToUpper(name[i : i+1]), strings.ToLower(name[i : i+1])}
+		used := map[string]int{}
+		for _, f := range folded {
+			if strings.HasPrefix(strings.ToLower(name[i:]), f.ascii) {
+				for _, a := range f.also {
+					options = append(options, a)
+					used[a] = len(f.ascii)
+				}
+			}
+		}
+		slices.Sort(options)
+		o := rapid.SampledFrom(options).Draw(t, "spelling")
+		b.WriteString(o)
+		i += max(1, used[o])
+	}
+	return b.String()
+}
