@@ -11,7 +11,7 @@ import (
 
 // output watches what the command says, for a run that silence is to end.
 // What goes to a file shows in the file, and what goes to a terminal passes
-// the relay. Of what is written into a pipe or a socket nothing can be seen
+// the relay. Of what is written elsewhere, into a pipe say, nothing can be seen
 // from its other end (a pipe's times stand still since Linux 6.15), so it is
 // carried: the command writes into a pipe of ours.
 type output struct {
@@ -37,6 +37,9 @@ func (s *launcher) watchOutput(fds *[3]int) error {
 	}
 	s.output = &output{}
 	for i := 1; i <= 2; i++ {
+		if s.term.bits&(1<<i) != 0 {
+			continue
+		}
 		var st unix.Stat_t
 		if err := unix.Fstat(fds[i], &st); err != nil {
 			return fmt.Errorf("cannot look at the command's output: %w", err)
@@ -44,7 +47,7 @@ func (s *launcher) watchOutput(fds *[3]int) error {
 		switch st.Mode & unix.S_IFMT {
 		case unix.S_IFREG:
 			s.output.files = append(s.output.files, fds[i])
-		case unix.S_IFIFO, unix.S_IFSOCK:
+		default:
 			p, err := s.output.pump(fds[i], [2]uint64{st.Dev, st.Ino})
 			if err != nil {
 				return err

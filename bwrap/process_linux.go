@@ -51,8 +51,9 @@ type Process struct {
 	stopping atomic.Bool // this process was told to stop
 
 	mu     sync.Mutex
-	reason Reason // why this side ended the run, if it did
-	stop   string // what that had to deliver
+	reason Reason      // why this side ended the run, if it did
+	stop   string      // what that had to deliver
+	passed unix.Signal // the last signal to end the run that was passed on
 }
 
 // defaultGrace is how long a stop waits between SIGTERM and SIGKILL.
@@ -233,8 +234,11 @@ func (p *Process) result() Exit {
 	defer p.mu.Unlock()
 	e := exitOf(code, sig)
 	e.Stop = p.stop
-	if p.ranOut(e) {
+	switch {
+	case p.ranOut(e):
 		e.Reason = OOM
+	case p.passed != 0 && e.Code == CodeSignal+int(p.passed):
+		e.Reason = Interrupted // by whoever sent it here
 	}
 	switch p.reason {
 	case "":
