@@ -63,8 +63,8 @@ func requestTunnel(conn net.Conn, t Target) (*bufio.Reader, error) {
 	return nil, refusedBy(resp.Status, string(why))
 }
 
-// refusedBy makes the proxy's answer an error. Its text is printed as it is,
-// line by line, so it is made printable first.
+// refusedBy makes the proxy's answer an error of one line, made printable,
+// since it ends up on a terminal.
 func refusedBy(status, text string) error {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -75,7 +75,7 @@ func refusedBy(status, text string) error {
 	if len(lines) == 0 {
 		lines = []string{"the proxy answered " + printable(status)}
 	}
-	return errors.New(strings.Join(lines, "\n"))
+	return errors.New(strings.Join(lines, "; "))
 }
 
 func sendAll(conn net.Conn, stdin io.Reader) {
