@@ -76,41 +76,42 @@ func readKnown(t *testing.T) map[string]known {
 	return out
 }
 
-// runRedteam builds the runner's own lab, runs every case and removes it.
+// redteamRun builds the runner's own lab, runs every case and takes the lab
+// down. It runs in a mount and IPC namespace of its own, so that the network
+// namespaces it names and the hosts file it writes are nobody else's.
+const redteamRun = `set -eu
+mkdir -p /run/netns /etc/netns
+mount -t tmpfs none /run/netns
+mount -t tmpfs none /etc/netns
+dir=$1 root=$2 user=$3 report=$4
+trap '"$dir/lab.sh" down "$root" "$user"' EXIT
+"$dir/lab.sh" up "$root" "$user"
+"$dir/run.py" pinfold --root "$root" --user "$user" --json "$report"`
+
+// runRedteam runs every case and returns the runner's report.
 func runRedteam(t *testing.T, dir, user string) ([]redteamCase, error) {
 	t.Helper()
-	root := labParent() + "/redlab"
 	report := filepath.Join(t.TempDir(), "report.json")
-	script(t, dir, "lab.sh", "down", root, user)
-	t.Cleanup(func() { script(t, dir, "lab.sh", "down", root, user) })
-	if err := script(t, dir, "lab.sh", "up", root, user); err != nil {
+	// The lab's daemons keep what they inherit, so no pipe will do.
+	out, err := os.CreateTemp(t.TempDir(), "output")
+	if err != nil {
 		return nil, err
 	}
-	if err := script(t, dir, "run.py", "pinfold", "--root", root, "--user", user, "--json", report); err != nil {
+	defer out.Close()
+	cmd := exec.Command("unshare", "--mount", "--ipc", "--propagation", "private",
+		"/bin/sh", "-c", redteamRun, "sh", dir, labParent()+"/redlab", user, report)
+	cmd.Env = append(os.Environ(), "PINFOLD="+built.pinfold)
+	cmd.Stdout, cmd.Stderr = out, out
+	err = cmd.Run()
+	t.Logf("%s", read(t, out.Name()))
+	if err != nil {
 		return nil, err
 	}
 	b, err := os.ReadFile(report)
 	if err != nil {
 		return nil, err
 	}
-	var out struct{ Cases []redteamCase }
-	err = json.Unmarshal(b, &out)
-	return out.Cases, err
-}
-
-// script runs one of the lab's programs. Its output goes to a file, since the
-// lab's daemons keep what they inherit.
-func script(t *testing.T, dir, name string, args ...string) error {
-	t.Helper()
-	out, err := os.CreateTemp(t.TempDir(), name)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	cmd := exec.Command(filepath.Join(dir, name), args...)
-	cmd.Env = append(os.Environ(), "PINFOLD="+built.pinfold)
-	cmd.Stdout, cmd.Stderr = out, out
-	err = cmd.Run()
-	t.Logf("%s %v:\n%s", name, args, read(t, out.Name()))
-	return err
+	var found struct{ Cases []redteamCase }
+	err = json.Unmarshal(b, &found)
+	return found.Cases, err
 }
