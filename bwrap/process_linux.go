@@ -35,25 +35,22 @@ type Process struct {
 	listeners    []net.Listener
 	serving      sync.WaitGroup
 	leases       *leases
-	boundary     *boundary
 	capture      int // bubblewrap's standard error
 
 	// The command: the stub's process, or with a terminal its child.
 	commandFD  int
 	commandPID int
 
-	treeState
-
 	done chan struct{}
 	exit Exit
 	err  error
 
+	jobs     sync.Mutex  // one stop or first use of the terminal at a time
 	stopping atomic.Bool // this process was told to stop
 
 	mu     sync.Mutex
-	reason Reason      // why this side ended the run, if it did
-	stop   string      // what that had to deliver
-	passed unix.Signal // the last signal to end the run that was passed on
+	reason Reason // why this side ended the run, if it did
+	stop   string // what that had to deliver
 }
 
 // defaultGrace is how long a stop waits between SIGTERM and SIGKILL.
@@ -88,7 +85,6 @@ func (p *Process) Stop(grace time.Duration) error {
 func (p *Process) Kill(r Reason) {
 	p.ending(r, "kill")
 	p.monitor.kill(p.family.initFD)
-	_ = p.tree.Kill() // the pid namespace ends with its first process; this is for what isn't in it
 }
 
 // ending notes why this side ends the run.
@@ -154,8 +150,7 @@ func (p *Process) hear() {
 		case t == wire.Stopped:
 			p.stopped()
 		case t == wire.Wants:
-			p.relay.want()
-			p.resume()
+			p.wanted()
 		}
 	}
 }
@@ -163,10 +158,8 @@ func (p *Process) hear() {
 // cleanUp ends everything that served the command. First of all the last
 // process inside must be gone: bubblewrap's monitor ends a moment earlier.
 func (p *Process) cleanUp() error {
-	err := errors.Join(awaitDeath(p.family), p.release())
-	err = errors.Join(err, p.boundary.finish())
+	err := awaitDeath(p.family)
 	p.relay.finish(err == nil)
-	p.output.finish(err == nil)
 	p.forwarder.stop()
 	p.control.close()
 	if p.engine != nil {
@@ -199,7 +192,7 @@ func awaitDeath(f *family) error {
 		}
 	}
 	// It is ours to reap if this process is init, or a subreaper.
-	_, _ = unix.Wait4(f.init.pid, nil, unix.WNOHANG, &f.rusage)
+	_, _ = unix.Wait4(f.init.pid, nil, unix.WNOHANG, nil)
 	return nil
 }
 
@@ -234,12 +227,6 @@ func (p *Process) result() Exit {
 	defer p.mu.Unlock()
 	e := exitOf(code, sig)
 	e.Stop = p.stop
-	switch {
-	case p.ranOut(e):
-		e.Reason = OOM
-	case p.passed != 0 && e.Code == CodeSignal+int(p.passed):
-		e.Reason = Interrupted // by whoever sent it here
-	}
 	switch p.reason {
 	case "":
 	case Timeout:

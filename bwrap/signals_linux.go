@@ -149,17 +149,6 @@ func (p *Process) Signal(sig unix.Signal) error {
 	return nil
 }
 
-// passedOn notes a signal that asks the command to end, which isn't the
-// command's own doing if it does.
-func (p *Process) passedOn(sig unix.Signal) {
-	if !isFatal(sig) {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.passed = sig
-}
-
 // forward is what becomes of a signal that this process got.
 func (p *Process) forward(sig unix.Signal) {
 	switch {
@@ -170,35 +159,57 @@ func (p *Process) forward(sig unix.Signal) {
 	case sig == unix.SIGWINCH && p.relay.hasInput():
 		p.relay.resize() // the kernel tells the command
 	default:
-		p.passedOn(sig)
 		_ = p.Signal(sig) // the command may just have ended
 	}
 }
 
 // suspend stops the command's process group as a terminal would, then this
 // process. With a terminal the second half happens when the stub reports that
-// the command has stopped, since it may catch the signal and go on.
+// the command has stopped, since it may catch the signal and go on; unless it
+// stands already, for wanting its terminal, and would report nothing.
 func (p *Process) suspend() {
-	if p.relay.hasInput() {
+	p.jobs.Lock()
+	defer p.jobs.Unlock()
+	if p.relay.hasInput() && !p.isStopped() {
 		p.stopping.Store(true)
 		p.signalGroup(unix.SIGTSTP)
 		return
 	}
 	p.signalGroup(unix.SIGTSTP)
+	p.relay.leave()
 	stopSelf(false)
 	p.resume()
 }
 
+// isStopped reports whether the command stands.
+func (p *Process) isStopped() bool {
+	c, err := readProc(p.commandPID)
+	return err == nil && c.state == 'T' && p.Signal(0) == nil
+}
+
 // stopped hands the terminal back to whoever started this process, and stops
 // with the rest of its group, which a terminal that stopped this process has
-// stopped already. It returns when the group is continued, or at
-// once where no shell would continue it (an orphaned group).
+// stopped already. It returns when the group is continued, or at once where no
+// shell would continue it (an orphaned group).
 func (p *Process) stopped() {
+	p.jobs.Lock()
+	defer p.jobs.Unlock()
+	if !p.isStopped() {
+		return // it has been continued since
+	}
 	if p.forwarder != nil {
 		p.relay.settle()
 		p.relay.leave()
 		stopSelf(!p.stopping.Swap(false))
 	}
+	p.resume()
+}
+
+// wanted gives the terminal to a command that uses it for the first time.
+func (p *Process) wanted() {
+	p.jobs.Lock()
+	defer p.jobs.Unlock()
+	p.relay.want()
 	p.resume()
 }
 

@@ -16,12 +16,14 @@ import (
 type proc struct {
 	pid   int
 	ppid  int
+	state byte   // 'T' is stopped
 	start uint64 // in clock ticks since boot
 }
 
 // The fields of stat after the command's name, which is in parentheses and
 // may itself hold any byte, a parenthesis too: field 3 comes first.
 const (
+	statState = 3 - 3
 	statPPID  = 4 - 3
 	statStart = 22 - 3
 )
@@ -49,7 +51,7 @@ func parseStat(b []byte) (proc, error) {
 	if err != nil {
 		return proc{}, fmt.Errorf("cannot read a start time: %w", err)
 	}
-	return proc{ppid: ppid, start: start}, nil
+	return proc{ppid: ppid, state: fields[statState][0], start: start}, nil
 }
 
 // status is what /proc/PID/status says of one process.
