@@ -35,11 +35,14 @@ type Process struct {
 	listeners    []net.Listener
 	serving      sync.WaitGroup
 	leases       *leases
+	boundary     *boundary
 	capture      int // bubblewrap's standard error
 
 	// The command: the stub's process, or with a terminal its child.
 	commandFD  int
 	commandPID int
+
+	treeState
 
 	done chan struct{}
 	exit Exit
@@ -49,8 +52,9 @@ type Process struct {
 	stopping atomic.Bool // this process was told to stop
 
 	mu     sync.Mutex
-	reason Reason // why this side ended the run, if it did
-	stop   string // what that had to deliver
+	reason Reason      // why this side ended the run, if it did
+	stop   string      // what that had to deliver
+	passed unix.Signal // the last signal to end the run that was passed on
 }
 
 // defaultGrace is how long a stop waits between SIGTERM and SIGKILL.
@@ -85,6 +89,7 @@ func (p *Process) Stop(grace time.Duration) error {
 func (p *Process) Kill(r Reason) {
 	p.ending(r, "kill")
 	p.monitor.kill(p.family.initFD)
+	_ = p.tree.Kill() // the pid namespace ends with its first process; this is for what isn't in it
 }
 
 // ending notes why this side ends the run.
@@ -158,8 +163,10 @@ func (p *Process) hear() {
 // cleanUp ends everything that served the command. First of all the last
 // process inside must be gone: bubblewrap's monitor ends a moment earlier.
 func (p *Process) cleanUp() error {
-	err := awaitDeath(p.family)
+	err := errors.Join(awaitDeath(p.family), p.release())
+	err = errors.Join(err, p.boundary.finish())
 	p.relay.finish(err == nil)
+	p.output.finish(err == nil)
 	p.forwarder.stop()
 	p.control.close()
 	if p.engine != nil {
@@ -192,7 +199,7 @@ func awaitDeath(f *family) error {
 		}
 	}
 	// It is ours to reap if this process is init, or a subreaper.
-	_, _ = unix.Wait4(f.init.pid, nil, unix.WNOHANG, nil)
+	_, _ = unix.Wait4(f.init.pid, nil, unix.WNOHANG, &f.rusage)
 	return nil
 }
 
@@ -227,6 +234,12 @@ func (p *Process) result() Exit {
 	defer p.mu.Unlock()
 	e := exitOf(code, sig)
 	e.Stop = p.stop
+	switch {
+	case p.ranOut(e):
+		e.Reason = OOM
+	case p.passed != 0 && e.Code == CodeSignal+int(p.passed):
+		e.Reason = Interrupted // by whoever sent it here
+	}
 	switch p.reason {
 	case "":
 	case Timeout:

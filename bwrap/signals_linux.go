@@ -149,6 +149,17 @@ func (p *Process) Signal(sig unix.Signal) error {
 	return nil
 }
 
+// passedOn notes a signal that asks the command to end, which isn't the
+// command's own doing if it does.
+func (p *Process) passedOn(sig unix.Signal) {
+	if !isFatal(sig) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.passed = sig
+}
+
 // forward is what becomes of a signal that this process got.
 func (p *Process) forward(sig unix.Signal) {
 	switch {
@@ -159,6 +170,7 @@ func (p *Process) forward(sig unix.Signal) {
 	case sig == unix.SIGWINCH && p.relay.hasInput():
 		p.relay.resize() // the kernel tells the command
 	default:
+		p.passedOn(sig)
 		_ = p.Signal(sig) // the command may just have ended
 	}
 }
