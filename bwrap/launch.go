@@ -132,7 +132,8 @@ type Launch struct {
 	// must be a [Transparent] then.
 	Transparent bool
 	// uses say what the sockets of Setup.Sockets are for, in order.
-	uses []socketUse
+	uses   []socketUse
+	expose []policy.Expose
 	// AllSockets: those handed over may be to any unix socket.
 	AllSockets bool
 

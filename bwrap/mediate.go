@@ -79,60 +79,6 @@ func checkSockets(in input, m Machine) error {
 	}
 }
 
-// Numbers of the Linux kernel, socket(2), which a translation on any platform
-// needs.
-const (
-	afInet          = 2
-	afInet6         = 10
-	afNetlink       = 16
-	sockStream      = 1
-	sockDgram       = 2
-	sockRaw         = 3
-	protoTCP        = 6
-	protoUDP        = 17
-	netlinkSockDiag = 4
-)
-
-// socketUse is what a socket that the stub makes is for.
-type socketUse string
-
-const (
-	useDiag     socketUse = "diag"      // tells whose a unix socket is
-	useNames    socketUse = "names"     // DNS
-	useNamesTCP socketUse = "names-tcp" // DNS over TCP
-	useFlows    socketUse = "flows"     // takes captured connections
-	useFlows6   socketUse = "flows6"    // the same, of IPv6
-)
-
-// socketOf is the socket of a use. The supervisor binds it: port 53 is the
-// namespace's owner's to give, and its own address may be missing (IPv6).
-func socketOf(u socketUse) wire.Socket {
-	switch u {
-	case useDiag:
-		return wire.Socket{Domain: afNetlink, Type: sockRaw, Protocol: netlinkSockDiag}
-	case useNames:
-		return wire.Socket{Domain: afInet, Type: sockDgram, Protocol: protoUDP}
-	case useFlows6:
-		return wire.Socket{Domain: afInet6, Type: sockStream, Protocol: protoTCP}
-	}
-	return wire.Socket{Domain: afInet, Type: sockStream, Protocol: protoTCP}
-}
-
-// socketUses are the sockets that a launch needs made inside.
-func socketUses(m Machine, md mediation) []socketUse {
-	var uses []socketUse
-	if md.mode == seccomp.Listed {
-		uses = append(uses, useDiag)
-	}
-	if md.transparent {
-		uses = append(uses, useNames, useNamesTCP, useFlows)
-		if m.IPv6 {
-			uses = append(uses, useFlows6)
-		}
-	}
-	return uses
-}
-
 // checkMode refuses network.mode transparent where it can't be.
 func checkMode(in input, m Machine) error {
 	if in.Network.Mode != policy.ModeTransparent || m.Notify {

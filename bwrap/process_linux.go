@@ -32,6 +32,7 @@ type Process struct {
 	engine    *notify.Engine
 
 	transparency transparency
+	ports        ports
 	listeners    []net.Listener
 	serving      sync.WaitGroup
 	leases       *leases
@@ -173,6 +174,7 @@ func (p *Process) cleanUp() error {
 		p.engine.Close()
 	}
 	p.transparency.close()
+	p.ports.close()
 	err = errors.Join(err, p.endEgress())
 	if err == nil || p.leases == nil {
 		err = errors.Join(err, p.leases.release())

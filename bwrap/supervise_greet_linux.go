@@ -57,7 +57,12 @@ func (s *launcher) takeAll(pk *packet) error {
 		closeAll(sockets)
 		return err
 	}
-	return s.takeFilter(pk, sockets)
+	o := notify.Options{Listener: -1, Diag: -1, Witness: -1}
+	if err := s.sortSockets(sockets, &o); err != nil {
+		closeAll([]int{o.Diag, o.Witness})
+		return s.stubError("a socket isn't what was asked for", err)
+	}
+	return s.takeFilter(pk, o)
 }
 
 // takeSockets takes the sockets that the stub made for this side.
@@ -93,21 +98,15 @@ func (s *launcher) takeTerminal(pk *packet) error {
 }
 
 // takeFilter makes the one that answers what the second filter hands over.
-func (s *launcher) takeFilter(pk *packet, sockets []int) error {
+func (s *launcher) takeFilter(pk *packet, o notify.Options) error {
 	if len(s.setup.Filter) == 0 {
 		return nil
 	}
-	o := notify.Options{
-		Listener: pk.take(), Diag: -1, Witness: -1,
-		Sockets: s.launch.Sockets, AllSockets: s.launch.AllSockets,
-		Events: s.o.Events, AllFlows: s.o.AllFlows, Run: s.o.Run,
-	}
+	o.Listener = pk.take()
+	o.Sockets, o.AllSockets = s.launch.Sockets, s.launch.AllSockets
+	o.Events, o.AllFlows, o.Run = s.o.Events, s.o.AllFlows, s.o.Run
 	if s.launch.Transparent {
 		o.Inet = s.route
-	}
-	if err := s.sortSockets(sockets, &o); err != nil {
-		closeAll([]int{o.Listener, o.Diag, o.Witness})
-		return s.stubError("a socket isn't what was asked for", err)
 	}
 	var err error
 	if s.engine, err = notify.New(o); err != nil {
@@ -132,6 +131,7 @@ func (s *launcher) letGo(ctx, serving context.Context) error {
 	if err := s.serveAll(ctx, serving); err != nil {
 		return err
 	}
+	s.servePorts(context.WithoutCancel(serving))
 	s.answer()
 	if s.relay != nil {
 		s.relay.start()

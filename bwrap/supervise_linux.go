@@ -150,6 +150,9 @@ func (s *launcher) prepare() (err error) {
 			return err
 		}
 	}
+	if err = s.listenOutside(); err != nil {
+		return err
+	}
 	s.leases, err = prepareCovers(s.o.State, s.launch.Ghosts, covered(s.setup.Checks), s.o.Record)
 	return err
 }

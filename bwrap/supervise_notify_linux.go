@@ -65,7 +65,7 @@ func (s *launcher) sortSockets(fds []int, o *notify.Options) error {
 // placeSocket takes the descriptor.
 func (s *launcher) placeSocket(fd int, use socketUse, o *notify.Options) (err error) {
 	t := &s.transparency
-	switch use {
+	switch use.kind {
 	case useDiag:
 		o.Diag = fd
 		return nil
@@ -82,8 +82,7 @@ func (s *launcher) placeSocket(fd int, use socketUse, o *notify.Options) (err er
 			err = nil // IPv6 is switched off inside
 		}
 	default:
-		closeFD(&fd)
-		err = fmt.Errorf("internal error: a socket for %q", use)
+		return s.ports.place(fd, use)
 	}
 	return err
 }

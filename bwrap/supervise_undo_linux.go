@@ -61,6 +61,7 @@ func (s *launcher) undo(cause error) error {
 		s.engine.Close()
 	}
 	s.transparency.close()
+	s.ports.close()
 	s.abandonEgress()
 	for _, l := range s.listeners {
 		l.Close()

@@ -34,7 +34,7 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 	if err := checkRequire(in.Require, m, md); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(checkSockets(in, m), checkMode(in, m)); err != nil {
+	if err := errors.Join(checkSockets(in, m), checkMode(in, m), checkPorts(in, md)); err != nil {
 		return nil, err
 	}
 	in = withNamePassage(in, m, md)
@@ -106,14 +106,15 @@ func sshHelper(in input, o Options, md mediation) string {
 // mediate has the stub load the second filter and make what the supervisor
 // needs to answer it.
 func (l *Launch) mediate(in input, m Machine, o Options, md mediation) {
+	l.uses = socketUses(in, m, md)
+	for _, u := range l.uses {
+		l.Setup.Sockets = append(l.Setup.Sockets, socketOf(u))
+	}
+	l.expose = in.Network.Expose
 	if !md.notify {
 		return
 	}
 	l.Setup.Filter = o.Parts.Notify
-	l.uses = socketUses(m, md)
-	for _, u := range l.uses {
-		l.Setup.Sockets = append(l.Setup.Sockets, socketOf(u))
-	}
 	l.Transparent = md.transparent
 	l.Sockets = listedSockets(in)
 	l.AllSockets = in.UnixSockets == policy.SocketsAll

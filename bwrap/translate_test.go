@@ -281,8 +281,6 @@ func TestTranslateRefuses(t *testing.T) {
 		"tier":                       {bwrap.Input{Tier: policy.TierContainer}, "field_unavailable", "tier"},
 		"container":                  {bwrap.Input{Given: at1}, "field_unavailable", "container"},
 		"transparent":                {bwrap.Input{Network: policy.Network{Mode: policy.ModeTransparent}}, "field_unavailable", "network.mode"},
-		"host ports":                 {bwrap.Input{Network: policy.Network{HostPorts: []uint16{1}}}, "field_unavailable", "network.host_ports"},
-		"expose":                     {bwrap.Input{Network: policy.Network{Expose: []policy.Expose{{Outside: 1}}}}, "field_unavailable", "network.expose"},
 		"sockets":                    {bwrap.Input{Sockets: []guard.Socket{{Path: "/s"}}}, "field_unavailable", "sockets"},
 		"an unknown requirement":     {bwrap.Input{Require: []string{"netns", "magic"}}, "requirement_unmet", "magic"},
 		"seccomp_notify":             {bwrap.Input{Require: []string{"seccomp_notify"}}, "requirement_unmet", "seccomp_notify"},

@@ -18,8 +18,6 @@ type unbuilt struct {
 var unbuiltFields = []unbuilt{
 	{"tier", func(in input) bool { return in.Tier == policy.TierContainer }, `use "tier": "process"`},
 	{"container", func(in input) bool { return in.given("container") }, "leave the field out"},
-	{"network.host_ports", func(in input) bool { return len(in.Network.HostPorts) > 0 }, `list "127.0.0.1:PORT" in network.allow and go through the proxy`},
-	{"network.expose", func(in input) bool { return len(in.Network.Expose) > 0 }, "leave the field out"},
 }
 
 // refuseUnbuilt refuses the first field that is set and can't be enforced.

@@ -40,6 +40,14 @@ type tunnel struct {
 	refused atomic.Bool
 }
 
+// Relay carries bytes both ways until both have ended, one fails, or nothing
+// moves for the idle time. It closes both connections.
+func Relay(client, server net.Conn, idle time.Duration) (up, down int64, err error) {
+	t := &tunnel{client: client, server: server, idle: idle}
+	err = t.run()
+	return t.up.Load(), t.down.Load(), err
+}
+
 // run returns once both ways have ended and both connections are closed. The
 // error is why a way ended other than by its end of file.
 func (t *tunnel) run() error {
