@@ -231,6 +231,7 @@ func TestResetsPassThrough(t *testing.T) {
 	l := newLab(t, labConfig{allow: []string{"raw.example"}})
 	got := make(chan error, 1)
 	l.raw("raw.example", 1, func(c net.Conn) {
+		io.ReadFull(c, make([]byte, 1)) // or the reset could overtake the connection
 		io.CopyN(c, &pattern{}, 1<<20)
 		c.(*net.TCPConn).SetLinger(0)
 	})
@@ -240,11 +241,12 @@ func TestResetsPassThrough(t *testing.T) {
 	})
 	l.names.set("raw.example", "203.0.113.1") // where port 1 is
 	l.net.route("203.0.113.1:2", l.net.routes["203.0.113.2:2"])
-	_, br := l.connect("raw.example:1")
+	conn, br := l.connect("raw.example:1")
+	io.WriteString(conn, "x")
 	if n, err := io.Copy(io.Discard, br); err == nil {
 		t.Errorf("got %d bytes and no error after a reset", n)
 	}
-	conn, _ := l.connect("raw.example:2")
+	conn, _ = l.connect("raw.example:2")
 	io.WriteString(conn, "hello")
 	conn.SetLinger(0)
 	conn.Close()
