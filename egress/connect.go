@@ -8,12 +8,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
 
 // Connect relays between a pair of streams and host:port through the proxy at
-// proxyAddr: what an ssh ProxyCommand does. It returns when the far side has
+// proxyAddr ("host:port", or "user:password@host:port"): what an ssh ProxyCommand does. It returns when the far side has
 // ended; the end of stdin is passed on as a half-close. A refusal comes back
 // as an error with the proxy's own words.
 func Connect(ctx context.Context, proxyAddr, host, port string, stdin io.Reader, stdout io.Writer) error {
@@ -22,6 +23,7 @@ func Connect(ctx context.Context, proxyAddr, host, port string, stdin io.Reader,
 		return e
 	}
 	var nd net.Dialer
+	login, proxyAddr := splitLogin(proxyAddr)
 	conn, err := nd.DialContext(ctx, "tcp", proxyAddr)
 	if err != nil {
 		return fmt.Errorf("cannot connect to the proxy: %w", err)
@@ -29,7 +31,7 @@ func Connect(ctx context.Context, proxyAddr, host, port string, stdin io.Reader,
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(longAgo) })
 	defer stop()
-	br, err := requestTunnel(conn, t)
+	br, err := requestTunnel(conn, t, login)
 	if err != nil {
 		return err
 	}
@@ -45,9 +47,26 @@ func joinHost(host, port string) string {
 	return net.JoinHostPort(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), port)
 }
 
-func requestTunnel(conn net.Conn, t Target) (*bufio.Reader, error) {
-	host := t.String()
-	if _, err := fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", host, host); err != nil {
+// splitLogin takes the user name and password off a proxy's address.
+func splitLogin(addr string) (login *Password, rest string) {
+	i := strings.LastIndexByte(addr, '@')
+	if i < 0 {
+		return nil, addr
+	}
+	u, err := url.Parse("//" + addr)
+	if err != nil || u.User == nil {
+		return nil, addr[i+1:]
+	}
+	secret, _ := u.User.Password()
+	return &Password{User: u.User.Username(), Secret: secret}, addr[i+1:]
+}
+
+func requestTunnel(conn net.Conn, t Target, login *Password) (*bufio.Reader, error) {
+	host, auth := t.String(), ""
+	if login != nil {
+		auth = "Proxy-Authorization: " + login.basic() + "\r\n"
+	}
+	if _, err := fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", host, host, auth); err != nil {
 		return nil, fmt.Errorf("cannot ask the proxy: %w", err)
 	}
 	br := bufio.NewReader(conn)

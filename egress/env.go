@@ -2,6 +2,7 @@ package egress
 
 import (
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -17,10 +18,20 @@ const noProxy = "localhost,127.0.0.1,::1"
 // ProxyEnv is the environment that sends everyday programs to the proxy at
 // addr ("127.0.0.1:3128", as seen from inside) with no flags. It needs no
 // password: whoever can connect to addr is inside.
-func ProxyEnv(addr string) []string {
-	web, socks := "http://"+addr, "socks5h://"+addr
+func ProxyEnv(addr string) []string { return proxyEnv(addr, addr) }
+
+// ProxyEnvAuth is [ProxyEnv] for a proxy that asks for a password. The JVM has
+// no property for one, and rsync takes none, so those get the address alone,
+// and answer 407.
+func ProxyEnvAuth(addr string, p Password) []string {
+	return proxyEnv(addr, url.UserPassword(p.User, p.Secret).String()+"@"+addr)
+}
+
+// proxyEnv has the proxy's address, and its address with a password if any.
+func proxyEnv(addr, full string) []string {
+	web, socks := "http://"+full, "socks5h://"+full
 	env := []string{
-		ProxyVariable + "=" + addr,
+		ProxyVariable + "=" + full,
 		// Node's own fetch and http modules look at the variables only when
 		// told to (Node 22.21, 24.5); older ones ignore this.
 		"NODE_USE_ENV_PROXY=1",

@@ -42,6 +42,7 @@ const (
 
 	// The request itself.
 	CodeBadRequest  = "bad_request"
+	CodePassword    = "proxy_password"      // missing or wrong
 	CodeNotAProxy   = "not_a_proxy_request" // origin-form
 	CodeTooLong     = "line_too_long"
 	CodeTooLarge    = "headers_too_large"

@@ -36,7 +36,8 @@ type head struct {
 	length  []string
 	coding  []string
 	expect  []string
-	upgrade bool // Connection lists it
+	auth    []string // Proxy-Authorization
+	upgrade bool     // Connection lists it
 }
 
 // badHead is a head that is answered rather than served.
@@ -174,6 +175,8 @@ func (h *head) parseField(line string) error {
 		h.coding = append(h.coding, value)
 	case "expect":
 		h.expect = append(h.expect, value)
+	case "proxy-authorization":
+		h.auth = append(h.auth, value)
 	case "connection":
 		h.upgrade = h.upgrade || httpguts.HeaderValuesContainsToken([]string{value}, "upgrade")
 	}

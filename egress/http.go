@@ -30,6 +30,9 @@ func (c *client) serveRequest() bool {
 		c.answerBad(err)
 		return false
 	}
+	if !c.admits(h) {
+		return false
+	}
 	if h.method == http.MethodConnect {
 		c.br.Discard(h.size)
 		c.serveConnect(h)

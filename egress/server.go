@@ -60,6 +60,10 @@ type Server struct {
 	// be known; nil where it can't.
 	Peer func(net.Conn) (pid int, program string)
 
+	// Password is asked of every client; nil where whoever can connect is
+	// inside.
+	Password *Password
+
 	once      sync.Once
 	limits    Limits
 	mu        sync.Mutex

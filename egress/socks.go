@@ -69,8 +69,8 @@ func (c *client) serveSOCKS() {
 	c.carry(f, v, server)
 }
 
-// socksMethod agrees on "no authentication", the one method there is: who can
-// connect to this port is inside already.
+// socksMethod agrees on "no authentication" where who can connect to this port
+// is inside already, and on a password where that isn't so.
 func (c *client) socksMethod() bool {
 	var b [2]byte
 	if _, err := io.ReadFull(c.br, b[:]); err != nil {
@@ -80,10 +80,8 @@ func (c *client) socksMethod() bool {
 	if _, err := io.ReadFull(c.br, methods); err != nil {
 		return false
 	}
-	for _, m := range methods {
-		if m == socksNoAuth {
-			return c.write([]byte{socks5Version, socksNoAuth}) == nil
-		}
+	if method, ok := c.socksMethodOf(methods); ok {
+		return c.write([]byte{socks5Version, method}) == nil && c.socksAdmits()
 	}
 	c.write([]byte{socks5Version, socksNoAcceptable})
 	c.linger()
