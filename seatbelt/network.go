@@ -39,6 +39,10 @@ func (w *writer) network(v view, o Options) {
 		w.comment("the supervisor's proxy")
 		w.line("(allow network-outbound (remote tcp " + portToken + "))")
 	}
+	for _, p := range o.HostPorts {
+		w.comment("network.host_ports")
+		w.line(fmt.Sprintf(`(allow network-outbound (remote tcp "localhost:%d"))`, p))
+	}
 	for _, p := range o.Listen {
 		w.comment("network.expose")
 		w.line(fmt.Sprintf(`(allow network-bind network-inbound (local tcp "*:%d"))`, p))

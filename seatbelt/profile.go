@@ -19,6 +19,8 @@ type Options struct {
 	Tmp string
 	// Listen are ports that a program inside may bind, on any address.
 	Listen []uint16
+	// HostPorts are ports of the host's loopback that may be reached.
+	HostPorts []uint16
 	// Inside is the program that is run first, inside the boundary.
 	Inside string
 	// Trustd lets programs ask the system's certificate daemon, which Go
@@ -60,10 +62,14 @@ const (
 
 // Profile writes the profile of a Grant.
 func Profile(g *guard.Grant, o Options) (*Text, error) {
-	return profile(view{
+	return profile(viewOf(g), o)
+}
+
+func viewOf(g *guard.Grant) view {
+	return view{
 		tier: g.Tier(), base: g.Base(), entries: g.Entries(), pins: g.Pins(),
 		watches: g.Watches(), sockets: g.Sockets(), unix: g.UnixSockets(),
-	}, o)
+	}
 }
 
 // view is what a profile needs of a Grant; tests make their own.
