@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -31,8 +33,12 @@ import (
 type boundary struct {
 	launch *Launch
 	judge  judge
+	init   int      // the sandbox's pid 1
 	root   int      // the sandbox's root directory
 	table  *os.File // its mount table
+	// The sandbox's mount namespace, and the user namespace that owns it.
+	mountNS, userNS int
+
 	notify *names
 	wake   int // an eventfd: the run is over
 	points []point
@@ -77,7 +83,7 @@ func (s *launcher) watchBoundary() error {
 
 func newBoundary(p *Process) (*boundary, error) {
 	b := &boundary{
-		launch: p.launch, judge: p.launch.judge, root: -1, wake: -1, done: make(chan struct{}),
+		launch: p.launch, judge: p.launch.judge, init: p.family.init.pid, root: -1, wake: -1, mountNS: -1, userNS: -1, done: make(chan struct{}),
 		notice: p.notice, emit: p.emit, kill: func() { p.Kill(BoundaryLost) },
 	}
 	if err := b.open(p); err != nil {
@@ -113,6 +119,9 @@ func (b *boundary) open(p *Process) (err error) {
 	if b.table, err = os.Open(procPath(pid, "mountinfo")); err != nil {
 		return err
 	}
+	if err := b.openNamespaces(pid); err != nil {
+		return err
+	}
 	if b.taker, err = newTaker(p); err != nil {
 		return err
 	}
@@ -121,9 +130,21 @@ func (b *boundary) open(p *Process) (err error) {
 		return err
 	}
 	for i := range b.points {
-		b.points[i].want = b.identify(b.points[i].path)
+		p := &b.points[i]
+		p.want, p.up = b.identify(p.path), b.identify(filepath.Dir(p.path))
 	}
 	return b.firstTable()
+}
+
+// openNamespaces opens what mending has to join.
+func (b *boundary) openNamespaces(pid int) (err error) {
+	if b.mountNS, err = unix.Open(procPath(pid, "ns/mnt"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("cannot open the mount namespace of process %d: %w", pid, err)
+	}
+	if b.userNS, err = unix.IoctlRetInt(b.mountNS, unix.NS_GET_USERNS); err != nil {
+		return fmt.Errorf("cannot open the owner of the mount namespace of process %d: %w", pid, err)
+	}
+	return nil
 }
 
 // firstTable reads the mount table as bubblewrap made it, and refuses what the
@@ -211,7 +232,7 @@ func (b *boundary) changed(names, table bool) {
 		}
 	}
 	if b.lost.Load() == nil {
-		if l := b.look(table); l != nil {
+		if l := b.mendAll(table); l != nil {
 			b.lose(l)
 		}
 	}
@@ -234,40 +255,60 @@ func (b *boundary) takeAll() {
 	}
 }
 
-// look compares everything again.
-func (b *boundary) look(table bool) *loss {
-	if l := b.comparePoints(); l != nil {
-		return l
+// newMounts judges what the host has mounted since the last look, and takes off
+// inside what must not show there.
+func (m *mending) newMounts() *loss {
+	list, err := m.readTable()
+	if err != nil {
+		return tableLoss(err)
 	}
-	if !table {
-		return nil
+	for _, p := range list {
+		if _, known := m.mounts[p.ID]; known {
+			continue
+		}
+		l := m.judgeLate(p)
+		if l == nil {
+			continue
+		}
+		if err := m.unmount(p.Path); err != nil {
+			l.why += fmt.Sprintf("; it can't be taken off inside: %v", err)
+			return l
+		}
+		m.emit(event.Event{Kind: event.Boundary, Action: event.Noticed, Target: p.Path, Reason: "late_mount_removed", Duration: time.Since(m.began)})
+		m.taker.tell(p.Path, fmt.Sprintf("%q: %s; inside, it was taken off again", p.Path, l.why))
 	}
-	return b.compareTable()
+	return nil
 }
 
-// compareTable judges what was mounted and unmounted since the last look.
-func (b *boundary) compareTable() *loss {
-	list, err := b.readTable()
+func tableLoss(err error) *loss {
+	return &loss{"watch_failed", "/", fmt.Sprintf("cannot read the mount table: %v", err)}
+}
+
+// compareTable takes the table as it is now, and looks for mounts of
+// bubblewrap's that have gone and weren't mended.
+func (m *mending) compareTable() *loss {
+	list, err := m.readTable()
 	if err != nil {
-		return &loss{"watch_failed", "/", fmt.Sprintf("cannot read the mount table: %v", err)}
+		return tableLoss(err)
 	}
 	now := make(map[int]seenMount, len(list))
-	for _, m := range list {
-		have, known := b.mounts[m.ID]
-		if !known {
-			if l := b.judgeLate(m); l != nil {
-				return l
-			}
-		}
-		now[m.ID] = seenMount{m, have.own}
+	for _, p := range list {
+		now[p.ID] = seenMount{p, m.mounts[p.ID].own || m.isMended(p)}
 	}
-	for id, m := range b.mounts {
-		if _, still := now[id]; !still && m.own {
-			return &loss{"cover_detached", m.Path, "the host removed or replaced what was mounted over"}
+	for id, have := range m.mounts {
+		if _, still := now[id]; !still && have.own && !m.gone[have.Path] {
+			return &loss{"cover_detached", have.Path, "the host removed or replaced what was mounted over"}
 		}
 	}
-	b.mounts = now
+	m.mounts = now
 	return nil
+}
+
+// isMended reports whether a mount was made by mending.
+func (m *mending) isMended(p guard.MountPoint) bool {
+	return slices.ContainsFunc(m.points, func(have point) bool {
+		return have.path == p.Path && have.want.mount == uint64(p.ID)
+	})
 }
 
 // judgeLate says what is wrong with a mount that the host has made, if
@@ -280,6 +321,9 @@ func (b *boundary) judgeLate(m guard.MountPoint) *loss {
 		if rule, bad := b.judge.Betrays(m); bad {
 			return &loss{"late_mount", m.Path, fmt.Sprintf("the host mounted something there that shows what %q denies", rule.Text)}
 		}
+	}
+	if slices.ContainsFunc(b.points, func(p point) bool { return p.path == m.Path || isBelow(p.path, m.Path) }) {
+		return &loss{"late_mount", m.Path, "the host mounted something over what is kept from the command there"}
 	}
 	if !m.ReadOnly && b.writable(m.Path) {
 		return &loss{"late_mount", m.Path, "the host mounted something there that could be written from inside"}
@@ -347,6 +391,8 @@ func (b *boundary) finish() error {
 func (b *boundary) close() {
 	closeFD(&b.root)
 	closeFD(&b.wake)
+	closeFD(&b.mountNS)
+	closeFD(&b.userNS)
 	if b.table != nil {
 		b.table.Close()
 	}

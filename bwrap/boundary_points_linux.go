@@ -13,6 +13,9 @@ type point struct {
 	path string
 	kind wire.CheckKind
 	want identity
+	up   identity // of the directory that it lies in
+	// watched: its name was left free, and is cleared when it is taken.
+	watched bool
 }
 
 // identity is what a path leads to inside.
@@ -96,16 +99,7 @@ func rawErrno(err error) unix.Errno {
 	return unix.EIO
 }
 
-// comparePoints finds the first point that isn't what it was.
-func (b *boundary) comparePoints() *loss {
-	for i := range b.points {
-		p := &b.points[i]
-		if got := b.identify(p.path); got != p.want {
-			return &loss{p.code(), p.path, p.differs(got)}
-		}
-	}
-	return nil
-}
+func (p *point) loss(got identity) *loss { return &loss{p.code(), p.path, p.differs(got)} }
 
 func (p *point) code() string {
 	switch p.kind {

@@ -35,6 +35,7 @@ type builder struct {
 	sealed   []string           // tmpfs to be made read-only once all is placed
 	surfaces map[string]surface // by mount point
 	dirs     map[string]uint32  // directories made on a surface, with their mode
+	recipes  map[string]recipe
 	// writableFiles are write grants that are no directories.
 	writableFiles []string
 	covers        int
@@ -43,7 +44,7 @@ type builder struct {
 }
 
 func newBuilder() *builder {
-	return &builder{surfaces: map[string]surface{}, dirs: map[string]uint32{}}
+	return &builder{surfaces: map[string]surface{}, dirs: map[string]uint32{}, recipes: map[string]recipe{}}
 }
 
 // add appends one operation.
@@ -71,6 +72,9 @@ func (b *builder) bind(p string, id guard.FileID, access guard.Access, kind guar
 	b.add(flag, p, p)
 	b.mounted(plan.Mount{Path: p, Access: access.String(), Kind: "bind", Rule: rule}, s)
 	b.check(wire.Check{Kind: wire.CheckBind, Path: p, Dev: id.Dev, Ino: id.Ino, ReadOnly: ro})
+	if ro {
+		b.recipes[p] = recipe{kind: showReadOnly, rule: rule}
+	}
 }
 
 // private mounts a writable tmpfs that nobody else sees.
@@ -97,6 +101,9 @@ func (b *builder) coverDir(p string, mode uint32, passed bool, m plan.Mount) {
 		kind = wire.CheckPassDir
 	}
 	b.check(wire.Check{Kind: kind, Path: p, ReadOnly: true, Mode: mode})
+	if !passed {
+		b.recipes[p] = recipe{kind: hideAll, mode: mode, rule: m.Rule}
+	}
 }
 
 // coverFile hides anything that is no directory behind a file of ours. Each
@@ -105,6 +112,7 @@ func (b *builder) coverFile(p string, mode uint32, content []byte, m plan.Mount)
 	b.covers++
 	b.dataFile(p, mode, Datum{Name: "cover-" + strconv.Itoa(b.covers), Content: content}, m)
 	b.check(wire.Check{Kind: wire.CheckEmptyFile, Path: p, ReadOnly: true, Mode: mode, Size: int64(len(content))})
+	b.recipes[p] = recipe{kind: hideAll, mode: mode, content: content, rule: m.Rule}
 }
 
 // dataFile mounts a read-only file that holds a descriptor's content.

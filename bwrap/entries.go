@@ -103,6 +103,7 @@ func (b *builder) absent(e guard.Entry) {
 		return
 	}
 	b.check(wire.Check{Kind: wire.CheckAbsent, Path: e.Path})
+	b.recipes[e.Path] = recipe{kind: hideAll, mode: coverMode(e), content: e.Content, rule: e.Rule}
 }
 
 // coversAsDir: a name that stands for nothing yet becomes a directory, which

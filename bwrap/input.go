@@ -13,6 +13,7 @@ type input struct {
 	Entries     []guard.Entry
 	Pins        []guard.Pin
 	Watches     []guard.Watch
+	Absent      []guard.Entry
 	Links       []guard.Link
 	Sockets     []guard.Socket
 	Network     policy.Network
@@ -37,7 +38,7 @@ type input struct {
 // inputOf copies what a Grant says.
 func inputOf(g *guard.Grant) input {
 	in := input{
-		Tier: g.Tier(), Base: g.Base(), Entries: g.Entries(), Pins: g.Pins(), Watches: g.Watches(), Links: g.Links(),
+		Tier: g.Tier(), Base: g.Base(), Entries: g.Entries(), Pins: g.Pins(), Watches: g.Watches(), Absent: g.Absent(), Links: g.Links(),
 		Sockets: g.Sockets(), Network: g.Network(), UnixSockets: g.UnixSockets(),
 		Limits: g.Limits(), Require: g.Require(), Argv: g.Argv(), Dir: g.Dir(),
 		Env: g.Env(), Withheld: g.Withheld(), Paths: g.Paths(), Owner: g.Owner(),

@@ -124,6 +124,8 @@ type Launch struct {
 	Watches []guard.Watch
 	// judge knows what a mount that is made later would show.
 	judge judge
+	// recipes say how what hides a path is made anew.
+	recipes map[string]recipe
 
 	// Sockets are the unix sockets that may be connected to, where the filter
 	// hands connections over (Setup.Filter).

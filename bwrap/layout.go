@@ -38,6 +38,9 @@ func build(in input, m Machine, o Options, md mediation) (*builder, error) {
 			return nil, err
 		}
 	}
+	for _, e := range in.Absent {
+		b.absent(e)
+	}
 	b.finish()
 	return b, nil
 }

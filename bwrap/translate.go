@@ -52,7 +52,7 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 	l := &Launch{
 		Args:   append(isolation(), b.args...),
 		Data:   append([]Datum{{Name: DataSeccomp, Content: o.Parts.Filter}}, b.data...),
-		Ghosts: b.ghosts, Watches: in.Watches,
+		Ghosts: b.ghosts, Watches: in.Watches, recipes: b.recipes,
 		Setup:  setup(in, m, o, b),
 		setEnv: in.SetEnv,
 		fresh:  o.Fresh,

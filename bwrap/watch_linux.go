@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -103,17 +102,24 @@ func (t *taker) clear(w guard.Watch, v *victim) error {
 	if t.said[w.Path] {
 		return nil
 	}
-	t.said[w.Path] = true
 	where := "it was empty"
 	if kept != "" {
 		where = fmt.Sprintf("it is kept as %q", kept)
 	}
-	t.notice(fmt.Sprintf("took away %q, which appeared during the run, since programs on the host obey what stands there (%s; to allow it: \"guard_workspace\": {\"except\": [%q]})",
+	t.tell(w.Path, fmt.Sprintf("took away %q, which appeared during the run, since programs on the host obey what stands there (%s; to allow it: \"guard_workspace\": {\"except\": [%q]})",
 		v.path, where, w.Rule.Text))
-	return t.log(v.path, kept)
+	return t.log("removed", "guarded_name", v.path, kept)
 }
 
-func (t *taker) log(path, kept string) error {
+// tell says something about a path, once.
+func (t *taker) tell(path, text string) {
+	if !t.said[path] {
+		t.said[path] = true
+		t.notice(text)
+	}
+}
+
+func (t *taker) log(action, kind, path, detail string) error {
 	if t.record == nil {
 		return nil
 	}
@@ -123,7 +129,7 @@ func (t *taker) log(path, kept string) error {
 			return err
 		}
 	}
-	return t.journal.Add(plan.Step{Time: time.Now(), Action: "removed", Kind: "guarded_name", Path: path, Detail: kept})
+	return t.journal.Add(step(action, kind, path, detail))
 }
 
 // beat renews the lease, when it is time.

@@ -23,6 +23,7 @@ type Watch struct {
 type derived struct {
 	entries []Entry
 	watches []Watch
+	absent  []Entry
 }
 
 // derive turns the lattice into the entries that say it, each at a path where
@@ -43,7 +44,11 @@ func (d *derived) add(n *node, v, up verdict) {
 	case !n.obj.missing():
 		d.entries = append(d.entries, entryFor(n, v))
 	case up.access != ReadWrite:
-		// Nobody inside can make it.
+		// Nobody inside can make it, but the host can. What the caller protects
+		// may be about to be made: the launch's own record.
+		if up.access.readable() && v.rule.Class != ClassProtected && (n.obj.end == endAbsent || n.obj.end == endFound) {
+			d.absent = append(d.absent, entryFor(n, v))
+		}
 	case watched(v.rule.Class):
 		d.watches = append(d.watches, Watch{Path: n.path, Kind: usualKind(n), Rule: v.rule})
 	default:

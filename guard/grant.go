@@ -123,6 +123,7 @@ type Grant struct {
 	notes    []string
 	policy   *policy.Policy
 	watches  []Watch
+	absent   []Entry
 	links    []Link
 	lattice  *lattice
 	table    *mountTable
@@ -156,6 +157,11 @@ func (g *Grant) Pins() []Pin { return g.pins }
 // Watches are the names in write grants that must not appear while the launch
 // runs, parents before children.
 func (g *Grant) Watches() []Watch { return g.watches }
+
+// Absent are the denied names, in what is readable and not writable, under
+// which nothing stands: nobody inside can make one, but what the host makes
+// there while the launch runs must not show. All are Missing.
+func (g *Grant) Absent() []Entry { return g.absent }
 
 // Links are the symbolic links that have to exist inside, parents before
 // children.

@@ -1,0 +1,112 @@
+package bwrap
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// forkCalls are the system calls that wait for a child to execute something.
+var forkCalls = map[string]bool{ //nolint:gochecknoglobals // a table
+	strconv.Itoa(unix.SYS_CLONE): true, strconv.Itoa(unix.SYS_CLONE3): true, vforkCall: true,
+}
+
+// call is one system call to be made inside.
+type call struct {
+	nr  uintptr
+	arg [6]uintptr
+	// last: the first argument is what the last call that keeps it returned.
+	last, keep bool
+}
+
+// calls are the system calls of a process that joins the sandbox's mount
+// namespace, in order; the first that fails ends it.
+//
+// Joining needs a process with a single thread (setns(2)), which a Go program
+// isn't after its first instant. So it is forked, and what runs in the child
+// is this list and nothing of Go: no other thread, no stack to grow, no
+// garbage to collect.
+type calls struct {
+	n    int
+	list [40]call
+	keep []*byte // what the arguments point to
+}
+
+func (c *calls) add(nr uintptr, arg ...uintptr) *call {
+	k := &c.list[c.n]
+	c.n++
+	k.nr = nr
+	copy(k.arg[:], arg)
+	return k
+}
+
+// text is a string for an argument. It stays where it is as long as the list.
+func (c *calls) text(s string) uintptr {
+	b := append([]byte(s), 0)
+	c.keep = append(c.keep, &b[0])
+	return uintptr(unsafe.Pointer(&b[0]))
+}
+
+// run makes the calls, and answers the error of the first that fails.
+func (c *calls) run() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all, before unix.Sigset_t
+	for i := range all.Val {
+		all.Val[i] = ^all.Val[i]
+	}
+	// A signal's handler is Go, and so must not run in the child.
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &before); err != nil {
+		return err
+	}
+	pid, errno := forkCallsChild(&c.list, c.n)
+	err := unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
+	runtime.KeepAlive(c)
+	if errno != 0 {
+		return fmt.Errorf("cannot fork: %w", errno)
+	}
+	ws := reap(int(pid), nil)
+	switch {
+	case err != nil:
+		return err
+	case !ws.Exited():
+		return fmt.Errorf("the helper %s", how(ws))
+	case ws.ExitStatus() != 0:
+		return unix.Errno(ws.ExitStatus())
+	}
+	return nil
+}
+
+// forkCallsChild forks; the child makes the calls and exits with the first
+// error number.
+//
+//go:norace
+//go:nosplit
+func forkCallsChild(list *[40]call, n int) (pid uintptr, errno syscall.Errno) {
+	pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	if pid != 0 || errno != 0 {
+		return pid, errno
+	}
+	var last uintptr
+	for i := 0; i < n && i < 40; i++ {
+		c := &list[i]
+		first := c.arg[0]
+		if c.last {
+			first = last
+		}
+		r, _, e := syscall.RawSyscall6(c.nr, first, c.arg[1], c.arg[2], c.arg[3], c.arg[4], c.arg[5])
+		if e != 0 {
+			syscall.RawSyscall(syscall.SYS_EXIT_GROUP, uintptr(e), 0, 0)
+		}
+		if c.keep {
+			last = r
+		}
+	}
+	for {
+		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
+	}
+}

@@ -1,0 +1,294 @@
+package bwrap
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold/event"
+	"pinfold/guard"
+	"pinfold/plan"
+	"pinfold/stub/wire"
+)
+
+// Mending puts back what the host took away: programs there replace files all
+// the time, a shell its history when it ends, npm its ~/.npmrc, git config
+// the .git/config that is covered here. Between the host's rename and the moment
+// when everything inside stands still, the new file can be seen, and used: that
+// window can't be closed, only kept short. What is made sure of is that nobody
+// inside goes on having it: all stand still, nobody has it open, and only then
+// the cover comes back. Where that can't be shown, the run ends.
+
+// settleWait is how long the host may take to put something at the name that
+// it has emptied, as editors do that move the old file away first.
+const settleWait = 300 * time.Millisecond
+
+// mending is one stop of everything inside, to mend what differs.
+type mending struct {
+	*boundary
+	halt  *stopped
+	began time.Time
+	end   time.Time
+	// gone are the places whose old mounts are given up.
+	gone map[string]bool
+	did  []string
+}
+
+// mendAll makes everything as it was, or says what can't be.
+func (b *boundary) mendAll(table bool) *loss {
+	if b.same() && !table {
+		return nil
+	}
+	m := &mending{boundary: b, began: time.Now(), gone: map[string]bool{}}
+	defer m.letGo()
+	if table {
+		if l := m.newMounts(); l != nil {
+			return l
+		}
+	}
+	if l := m.mendPoints(); l != nil {
+		return l
+	}
+	return m.compareTable()
+}
+
+// same reports whether every point is what it was.
+func (b *boundary) same() bool {
+	for i := range b.points {
+		if p := &b.points[i]; !p.watched && b.identify(p.path) != p.want {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *mending) letGo() {
+	if m.halt != nil {
+		m.halt.letGo()
+	}
+	took := time.Since(m.began)
+	for _, path := range m.did {
+		m.emit(event.Event{Kind: event.Boundary, Action: event.Noticed, Target: path, Reason: "cover_restored", Duration: took})
+		m.taker.tell(path, fmt.Sprintf("the host replaced %q during the run; it is kept from the command again, which could have used it for %v",
+			path, took.Round(100*time.Microsecond)))
+	}
+}
+
+// stop stops everything inside, once.
+func (m *mending) stop() error {
+	if m.halt != nil {
+		return nil
+	}
+	var err error
+	m.halt, err = stopInside(m.init)
+	m.end = time.Now().Add(settleWait)
+	return err
+}
+
+// mendPoints mends the paths that differ.
+func (m *mending) mendPoints() *loss {
+	for i := range m.points {
+		p := &m.points[i]
+		got := m.identify(p.path)
+		if p.watched || got == p.want {
+			continue
+		}
+		if err := m.mendPoint(p, got); err != nil {
+			l := p.loss(got)
+			l.why += "; it can't be put right: " + err.Error()
+			return l
+		}
+	}
+	return nil
+}
+
+// errCannot is for what can't be mended, with nothing more to say.
+var errCannot = errors.New("too much depends on it")
+
+// mendPoint mends one path.
+func (m *mending) mendPoint(p *point, got identity) error {
+	r, ok := m.launch.recipes[p.path]
+	if !ok || m.identify(filepath.Dir(p.path)) != p.up {
+		return errCannot
+	}
+	if err := m.stop(); err != nil {
+		return err
+	}
+	for got = m.identify(p.path); got.err == unix.ENOENT; got = m.identify(p.path) {
+		if p.up.readOnly {
+			p.want, m.gone[p.path] = got, true // nobody inside can make it
+			return nil
+		}
+		if time.Now().After(m.end) {
+			return m.leaveFree(p, r)
+		}
+		time.Sleep(time.Millisecond) // what comes next is the host's, who says nothing
+	}
+	if got.err != 0 {
+		return got.err
+	}
+	return m.cover(p, r, got)
+}
+
+// leaveFree watches a guarded name that the host has removed, as those are
+// that weren't there at the start.
+func (m *mending) leaveFree(p *point, r recipe) error {
+	if r.rule.Class != guard.ClassGuarded {
+		return errors.New("nothing stands there any more, so that it could be made from inside")
+	}
+	m.taker.watches = append(m.taker.watches, guard.Watch{Path: p.path, Rule: r.rule})
+	p.want, m.gone[p.path] = identity{err: unix.ENOENT}, true
+	p.watched = true
+	return nil
+}
+
+// cover mounts anew on what stands there now.
+func (m *mending) cover(p *point, r recipe, got identity) error {
+	fd, err := openInside(m.root, p.path)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	kind := st.Mode & unix.S_IFMT
+	if kind != unix.S_IFREG && kind != unix.S_IFDIR || got.mount != p.up.mount || got != identifyFD(fd) {
+		return errors.New("what stands there now can't be covered")
+	}
+	// A directory that can be written through would be written through
+	// beneath as well.
+	if kind == unix.S_IFDIR && !p.up.readOnly {
+		return errCannot
+	}
+	free, err := m.claim(fd, object{got, p.path, kind == unix.S_IFDIR}, r)
+	if err != nil {
+		return err
+	}
+	defer free()
+	if err := m.mount(p.path, r, kind == unix.S_IFDIR, fd); err != nil {
+		return fmt.Errorf("cannot mount: %w", err)
+	}
+	now := m.identify(p.path)
+	covered := now.err == 0 && now.readOnly && now.mount != got.mount
+	if same := now.dev == got.dev && now.ino == got.ino; !covered || same != (r.kind == showReadOnly) {
+		return errors.New("the new mount isn't what was asked for")
+	}
+	p.want, m.gone[p.path] = now, true
+	if p.kind == wire.CheckAbsent {
+		p.kind = wire.CheckEmptyFile
+	}
+	m.did = append(m.did, p.path)
+	return m.taker.log("mended", "mount", p.path, "")
+}
+
+// claim makes sure that nobody inside has the new object, and for a file that
+// nobody at all has: a lease on one that is open elsewhere is refused by the
+// kernel, descriptors on their way through a socket counted (fcntl(2)).
+func (m *mending) claim(fd int, obj object, r recipe) (free func(), err error) {
+	if obj.dir {
+		why, err := m.halt.holder(obj)
+		if err == nil && why != "" {
+			err = errors.New(why)
+		}
+		return func() {}, err
+	}
+	file, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	kind := unix.F_WRLCK
+	if r.kind == showReadOnly {
+		kind = unix.F_RDLCK // reading is allowed
+	}
+	for {
+		_, err = unix.FcntlInt(uintptr(file), unix.F_SETLEASE, kind)
+		if !errors.Is(err, unix.EAGAIN) || time.Now().After(m.end) {
+			break
+		}
+		time.Sleep(time.Millisecond) // the host may still be writing
+	}
+	if err != nil {
+		unix.Close(file)
+		return nil, fmt.Errorf("it can't be told whether somebody has it open: %w", err)
+	}
+	return func() { unix.Close(file) }, nil
+}
+
+// mount makes the new mount inside.
+func (m *mending) mount(path string, r recipe, dir bool, fd int) error {
+	c := m.inside()
+	switch {
+	case r.kind == showReadOnly:
+		var fs unix.Statfs_t
+		if err := unix.Fstatfs(fd, &fs); err != nil {
+			return err
+		}
+		c.bindReadOnly(path, path, keptFlags(uintptr(fs.Flags)))
+	case dir:
+		c.mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "mode="+octal(r.modeFor(true)))
+	default:
+		c.coverFile(path, r)
+	}
+	return c.run()
+}
+
+// stage is where a cover's file is made: a directory that every sandbox has.
+const stage = "/dev/shm"
+
+// inside begins a list of calls in the sandbox's mount namespace.
+func (b *boundary) inside() *calls {
+	c := &calls{}
+	c.add(unix.SYS_SETNS, uintptr(b.userNS), unix.CLONE_NEWUSER)
+	c.add(unix.SYS_SETNS, uintptr(b.mountNS), unix.CLONE_NEWNS)
+	return c
+}
+
+func (c *calls) mount(source, target, kind string, flags uintptr, data string) {
+	c.add(unix.SYS_MOUNT, c.text(source), c.text(target), c.text(kind), flags, c.text(data))
+}
+
+func (c *calls) bindReadOnly(source, target string, flags uintptr) {
+	c.mount(source, target, "", unix.MS_BIND, "")
+	c.mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|flags, "")
+}
+
+// coverFile makes a file on a tmpfs of its own, shows it at the path, and
+// takes the tmpfs off again.
+func (c *calls) coverFile(path string, r recipe) {
+	c.mount("tmpfs", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700")
+	at := stage + "/cover"
+	c.add(unix.SYS_OPENAT, at0cwd, c.text(at), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600).keep = true
+	if len(r.content) > 0 {
+		c.add(unix.SYS_WRITE, 0, c.text(string(r.content)), uintptr(len(r.content))).last = true
+	}
+	c.add(unix.SYS_FCHMOD, 0, uintptr(r.modeFor(false))).last = true
+	c.add(unix.SYS_CLOSE, 0).last = true
+	c.bindReadOnly(at, path, 0)
+	c.add(unix.SYS_UMOUNT2, c.text(stage), unix.MNT_DETACH)
+}
+
+// at0cwd is AT_FDCWD as an argument.
+const at0cwd = ^uintptr(99)
+
+// keptFlags are the flags that a bind mount must keep, since the user
+// namespace may not take them off (mount_namespaces(7)).
+func keptFlags(fs uintptr) uintptr { return fs & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC) }
+
+// unmount takes a mount of the host's off inside. Nobody inside may use it: the
+// kernel refuses one that is in use (EBUSY, umount(2)).
+func (m *mending) unmount(path string) error {
+	c := m.inside()
+	c.add(unix.SYS_UMOUNT2, c.text(path), unix.UMOUNT_NOFOLLOW)
+	return c.run()
+}
+
+// step is the journal's line of what was done.
+func step(action, kind, path, detail string) plan.Step {
+	return plan.Step{Time: time.Now(), Action: action, Kind: kind, Path: path, Detail: detail}
+}
