@@ -1,3 +1,5 @@
+//go:build linux
+
 // Init is the small static program that stands inside the boundary between
 // its builder (bubblewrap) and the command. It
 //
