@@ -2,6 +2,7 @@ package bwrap
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,20 @@ func hostReadOnly(checks []wire.Check) []string {
 		var st unix.Statfs_t
 		if c.Kind == wire.CheckBind && !c.ReadOnly && unix.Statfs(c.Path, &st) == nil && st.Flags&unix.ST_RDONLY != 0 {
 			list = append(list, c.Path)
+		}
+	}
+	return list
+}
+
+// withHostDevices says of each check of something fresh which device the
+// host's own object lies on, so that a tmpfs of the host can't pass for a cover
+// or a private directory.
+func withHostDevices(checks []wire.Check) []wire.Check {
+	list := slices.Clone(checks)
+	for i := range list {
+		var st unix.Stat_t
+		if list[i].Kind != wire.CheckBind && list[i].Kind != wire.CheckAbsent && unix.Lstat(list[i].Path, &st) == nil {
+			list[i].Dev = st.Dev
 		}
 	}
 	return list

@@ -138,6 +138,7 @@ func (s *launcher) prepare() (err error) {
 	if s.setup.IgnoreSignals, err = ignoredSignals(); err != nil {
 		return err
 	}
+	s.setup.Checks = withHostDevices(s.setup.Checks)
 	s.setup.HostReadOnly = hostReadOnly(s.setup.Checks)
 	if s.setup.Limits, err = lowerLimits(s.setup.Limits); err != nil {
 		return err

@@ -65,13 +65,13 @@ func (p *place) compare(c *wire.Check) string {
 	case wire.CheckBind:
 		return p.compareBind(c)
 	case wire.CheckEmptyDir:
-		return first(p.readOnly(), p.tmpfs(), p.isKind(unix.S_IFDIR), p.mode(c.Mode), p.size(emptyDirSize))
+		return first(p.readOnly(), p.fresh(c.Dev), p.isKind(unix.S_IFDIR), p.mode(c.Mode), p.size(emptyDirSize))
 	case wire.CheckEmptyFile:
-		return first(p.readOnly(), p.tmpfs(), p.isKind(unix.S_IFREG), p.mode(c.Mode), p.size(c.Size))
+		return first(p.readOnly(), p.fresh(c.Dev), p.isKind(unix.S_IFREG), p.mode(c.Mode), p.size(c.Size))
 	case wire.CheckPrivateDir:
-		return first(p.writable(), p.tmpfs(), p.isKind(unix.S_IFDIR), p.mode(c.Mode))
+		return first(p.writable(), p.fresh(c.Dev), p.isKind(unix.S_IFDIR), p.mode(c.Mode))
 	case wire.CheckPassDir:
-		return first(p.readOnly(), p.tmpfs(), p.isKind(unix.S_IFDIR), p.mode(c.Mode))
+		return first(p.readOnly(), p.fresh(c.Dev), p.isKind(unix.S_IFDIR), p.mode(c.Mode))
 	}
 	return "unknown check " + itoa(uint64(c.Kind))
 }
@@ -104,8 +104,10 @@ func (p *place) writable() string {
 	return ""
 }
 
-func (p *place) tmpfs() string {
-	if p.fs.Type != unix.TMPFS_MAGIC {
+// fresh: a tmpfs, and not the host's own (many a /tmp is one), whose device is
+// given; 0 stands for no object there.
+func (p *place) fresh(host uint64) string {
+	if p.fs.Type != unix.TMPFS_MAGIC || host != 0 && p.stat.Dev == host {
 		return "is not covered"
 	}
 	return ""

@@ -95,6 +95,8 @@ func TestChecksRefuse(t *testing.T) {
 	ino.Ino++
 	dev := bind(t, tr.dir, true)
 	dev.Dev++
+	hostShm := bind(t, "/dev/shm", false)
+	hostShm.Kind, hostShm.Mode = wire.CheckPrivateDir, 0o1777
 	rw := []string{"--bind", tr.dir, tr.dir}
 	ro := []string{"--ro-bind", tr.dir, tr.dir}
 	tmpfs := func(perms string, more ...string) []string {
@@ -113,15 +115,16 @@ func TestChecksRefuse(t *testing.T) {
 		"a link":             {ro, bind(t, tr.link, true), "cannot be opened"},
 		"through a link":     {ro, wire.Check{Kind: wire.CheckBind, Path: "/proc/self/root"}, "cannot be opened"},
 		"a covered bind":     {append(ro, "--tmpfs", tr.dir), bind(t, tr.dir, false), "in the grant"},
-		"no cover":           {ro, wire.Check{Kind: wire.CheckEmptyDir, Path: tr.sub, Mode: 0o755}, "is not covered"},
-		"no cover on a file": {ro, wire.Check{Kind: wire.CheckEmptyFile, Path: tr.file, Mode: 0o644, Size: 2}, "is not covered"},
+		"no cover":           {ro, wire.Check{Kind: wire.CheckEmptyDir, Path: tr.sub, Dev: ino.Dev, Mode: 0o755}, "is not covered"},
+		"no cover on a file": {ro, wire.Check{Kind: wire.CheckEmptyFile, Path: tr.file, Dev: ino.Dev, Mode: 0o644, Size: 2}, "is not covered"},
+		"the host's tmpfs":   {[]string{"--bind", "/dev/shm", "/dev/shm"}, hostShm, "is not covered"},
 		"a writable cover":   {tmpfs("0555"), wire.Check{Kind: wire.CheckEmptyDir, Path: "/srv", Mode: 0o555}, "is writable"},
 		"a cover's mode":     {tmpfs("0755", "--remount-ro", "/srv"), wire.Check{Kind: wire.CheckEmptyDir, Path: "/srv", Mode: 0o555}, "has mode 0755, not 0555"},
 		"a full cover":       {tmpfs("0000", "--dir", "/srv/x", "--remount-ro", "/srv"), wire.Check{Kind: wire.CheckEmptyDir, Path: "/srv"}, "holds 60 bytes, not 40"},
 		"a cover's kind":     {tmpfs("0444", "--remount-ro", "/srv"), wire.Check{Kind: wire.CheckEmptyFile, Path: "/srv", Mode: 0o444}, "is of another kind"},
 		"a pass dir's mode":  {tmpfs("0555", "--remount-ro", "/srv"), wire.Check{Kind: wire.CheckPassDir, Path: "/srv", Mode: 0o111}, "has mode 0555, not 0111"},
 		"no private dir":     {ro, wire.Check{Kind: wire.CheckPrivateDir, Path: "/usr", Mode: 0o755}, "is read-only"},
-		"host's as private":  {rw, wire.Check{Kind: wire.CheckPrivateDir, Path: tr.sub, Mode: 0o755}, "is not covered"},
+		"host's as private":  {rw, wire.Check{Kind: wire.CheckPrivateDir, Path: tr.sub, Dev: ino.Dev, Mode: 0o755}, "is not covered"},
 		"something":          {ro, wire.Check{Kind: wire.CheckAbsent, Path: tr.file}, "something stands"},
 		"a link for nothing": {ro, wire.Check{Kind: wire.CheckAbsent, Path: tr.link}, "something stands"},
 		"unknown kind":       {ro, wire.Check{Kind: 99, Path: tr.file}, "unknown check 99"},

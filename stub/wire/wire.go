@@ -156,8 +156,11 @@ const (
 // Check is one path that must be what the Grant says, compared just before
 // the command starts. The first difference refuses the launch.
 type Check struct {
-	Kind     CheckKind
-	Path     string
+	Kind CheckKind
+	Path string
+	// Dev and Ino name the host's object. Of what a cover or a private
+	// directory hides Dev alone is set, 0 where nothing stands: a host's own
+	// tmpfs must not pass for a fresh one.
 	Dev, Ino uint64
 	ReadOnly bool
 	Mode     uint32
