@@ -17,6 +17,7 @@ const (
 	rootFile    = "root"
 	exitFile    = "exit"
 	journalFile = "journal"
+	profileFile = "profile.sb"
 )
 
 // Record is the record of one launch while it is written: a directory that
@@ -148,6 +149,12 @@ func (r *Record) Pin(p *Plan) (string, error) {
 	}
 	r.pinned = pinned // one writer alone gets here
 	return digestOf(b), nil
+}
+
+// WriteProfile writes a sandbox profile, which a program outside of the
+// boundary reads by its name, and answers that.
+func (r *Record) WriteProfile(text []byte) (path string, err error) {
+	return filepath.Join(r.path, profileFile), r.write(profileFile, text)
 }
 
 // WriteRoot writes what runs.

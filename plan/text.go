@@ -43,7 +43,9 @@ func (p *Plan) head(w io.Writer, digest string) {
 	fmt.Fprintf(t, "command\t%s\n", strings.Join(words, " "))
 	fmt.Fprintf(t, "in\t%s\n", clean(p.Dir))
 	fmt.Fprintf(t, "by\t%s %s (%s)\n", clean(p.Backend), clean(p.Tool.Version), clean(p.Tool.Path))
-	fmt.Fprintf(t, "filter\tseccomp %s, %s, sha256:%s\n", clean(p.Filter.Mode), clean(p.Filter.Arch), clean(p.Filter.SHA256))
+	if p.Filter != (Filter{}) {
+		fmt.Fprintf(t, "filter\tseccomp %s, %s, sha256:%s\n", clean(p.Filter.Mode), clean(p.Filter.Arch), clean(p.Filter.SHA256))
+	}
 	fmt.Fprintf(t, "a stop sends\t%s\n", clean(p.Signals.Stop))
 	t.Flush() //nolint:errcheck // to memory
 }
