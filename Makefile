@@ -40,6 +40,9 @@ integration: build ## attack real sandboxes as the calling user
 redteam: build ## run the shared red-team cases (needs root)
 	PINFOLD_REDTEAM=../shared/redteam go test -count=1 -timeout 40m -run TestRedteam -v ./integration/
 
+chaos: build ## kill launches at random moments, 200 times
+	PINFOLD_CHAOS=200 PINFOLD_INTEGRATION=1 go test -count=1 -timeout 20m -run TestChaos -v ./integration/
+
 print-race:
 	@echo $(RACE)
 
@@ -64,4 +67,4 @@ clean: ## remove what was built
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: build setup demo test unit race integration redteam lint fuzz cross golden bench clean help print-race
+.PHONY: build setup demo test unit race chaos integration redteam lint fuzz cross golden bench clean help print-race

@@ -136,7 +136,7 @@ func (p *Process) supervise(ctx context.Context) {
 	}
 	p.err = p.cleanUp()
 	p.exit = p.result()
-	p.err = errors.Join(p.err, p.stoppedByOthers(), writeExit(p.o.Record, p.exit))
+	p.err = errors.Join(p.err, p.writeEnd())
 	p.closeFDs()
 	close(p.done)
 }

@@ -1,16 +1,32 @@
 package bwrap
 
-// stoppedByOthers makes an end that somebody else asked for, who knows the
-// run by its record alone, one of that kind: they note in the journal what
-// they are about to send. The code stays the command's own.
-func (p *Process) stoppedByOthers() error {
+import "errors"
+
+// writeEnd records how the run ended.
+func (p *Process) writeEnd() error {
+	sent, err := p.sentByOthers()
+	if sent != "" && (p.exit.Reason == Exited || p.exit.Reason == Signaled) {
+		p.exit.Reason, p.exit.Stop = Interrupted, sent
+	}
+	return errors.Join(err, writeExit(p.o.Record, p.exit))
+}
+
+// writeFailure records how a launch ended that didn't get to its command,
+// perhaps since it was stopped on the way there.
+func (p *Process) writeFailure(e Exit) error {
+	sent, err := p.sentByOthers()
+	if sent != "" {
+		e.Reason, e.Stop = Interrupted, sent
+	}
+	return errors.Join(err, writeExit(p.o.Record, e))
+}
+
+// sentByOthers is what somebody else has sent, or "": they know the run by its
+// record alone, and note in the journal what they are about to send. The exit
+// code stays what it is.
+func (p *Process) sentByOthers() (string, error) {
 	if p.o.Record == nil {
-		return nil
+		return "", nil
 	}
-	sent, err := p.o.Record.Stop()
-	if err != nil || sent == "" || p.exit.Reason != Exited && p.exit.Reason != Signaled {
-		return err
-	}
-	p.exit.Reason, p.exit.Stop = Interrupted, sent
-	return nil
+	return p.o.Record.Stop()
 }

@@ -69,7 +69,7 @@ func (s *launcher) undo(cause error) error {
 	s.serving.Wait()
 	err = errors.Join(err, s.boundary.finish(), s.leases.release())
 	if s.digest != "" {
-		err = errors.Join(err, writeExit(s.o.Record, asExit(cause)))
+		err = errors.Join(err, s.writeFailure(asExit(cause)))
 	}
 	s.closeFDs()
 	return err

@@ -22,6 +22,9 @@ var built tools
 func TestMain(m *testing.M) { os.Exit(mainExit(m)) }
 
 func mainExit(m *testing.M) int {
+	if config := os.Getenv(daemonConfig); config != "" {
+		return asDaemon(config)
+	}
 	if !enabled() {
 		return m.Run()
 	}

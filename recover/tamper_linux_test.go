@@ -286,7 +286,7 @@ func TestLookAlike(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.root && os.Geteuid() != 0 {
-				t.Skip("only root's bubblewrap does without a user namespace")
+				t.Skip("only root can do without a user namespace")
 			}
 			if _, err := os.Stat("/usr/bin/bwrap"); err != nil {
 				t.Skip(err)
@@ -305,7 +305,7 @@ const inPidNamespace = "PINFOLD_TEST_PIDNS"
 // pid out again.
 func TestReusedPid(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("in a user namespace of its own everybody's directories belong to strangers, and the guard refuses them")
+		t.Skip("only root can: in a user namespace of its own everybody's directories belong to strangers, and the guard refuses them")
 	}
 	if os.Getenv(inPidNamespace) == "" {
 		cmd := exec.CommandContext(t.Context(), "unshare", "--pid", "--fork", "--mount-proc", "--kill-child",
