@@ -96,6 +96,16 @@ func (f freshNames) name(p string) string {
 	return p
 }
 
+// path is the directory that a name stands for, and what lies beneath.
+func (f freshNames) path(name string) string {
+	for _, fresh := range f {
+		if rest, ok := strings.CutPrefix(name, fresh.Name); ok && (rest == "" || rest[0] == '/') {
+			return fresh.Path + rest
+		}
+	}
+	return name
+}
+
 func (f freshNames) all(paths []string) []string {
 	out := make([]string, 0, len(paths))
 	for _, p := range paths {

@@ -72,17 +72,15 @@ func (r *room) copyTo(dir int, name string, out int, to string) error {
 }
 
 func (r *room) copyFile(dir int, name string, out int, to string) error {
-	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-	in, err := unix.Openat(dir, name, flags, 0)
+	from, err := openRegular(dir, name)
 	if errors.Is(err, unix.EACCES) {
 		if err = openUpName(dir, name, 0o600); err == nil {
-			in, err = unix.Openat(dir, name, flags, 0)
+			from, err = openRegular(dir, name)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	from := os.NewFile(uintptr(in), name)
 	defer from.Close()
 	fd, err := unix.Openat(out, to, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -94,6 +92,33 @@ func (r *room) copyFile(dir int, name string, out int, to string) error {
 		err = errNoRoom
 	}
 	return errors.Join(err, file.Close())
+}
+
+// errNoFile: something else has come in a file's place.
+var errNoFile = errors.New("it is no longer a file")
+
+// openRegular opens a file to read, and nothing else. What the name stands
+// for is pinned down before it is opened: a FIFO that was put there after the
+// last look would hold up its reader, and with it the whole watch, for as
+// long as the command likes.
+func openRegular(dir int, name string) (*os.File, error) {
+	pin, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(pin)
+	var st unix.Stat_t
+	if err := unix.Fstat(pin, &st); err != nil {
+		return nil, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, errNoFile
+	}
+	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(pin), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 func (r *room) copyDir(dir int, name string, out int, to string) error {
