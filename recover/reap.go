@@ -71,7 +71,7 @@ func Reap(ctx context.Context, o ReapOptions) (Reaped, error) {
 	}
 	ended := r.settle(ctx, append(paths, o.Records...))
 	r.mountPoints()
-	for _, kind := range []string{"run", "workspace"} {
+	for _, kind := range []string{"run", "workspace", "tmp"} {
 		r.directories(filepath.Join(o.State, kind))
 	}
 	r.records(ended)

@@ -49,6 +49,9 @@ func TestRecord(t *testing.T) {
 	must(t, err)
 	_, err = p.Wait()
 	must(t, err)
+	if u := p.Usage(); u.Source != "rusage" || u.CPUMS <= 0 || u.PeakMemory < 1<<18 {
+		t.Errorf("got %+v", u)
+	}
 	dir := o.Record.Path()
 	info, err := os.Stat(filepath.Join(dir, "profile.sb"))
 	must(t, err)

@@ -211,6 +211,19 @@ func (p *Process) result() Exit {
 	return e
 }
 
+// Usage is what the command cost: what the kernel counted for it and for the
+// children that it waited for.
+func (p *Process) Usage() plan.Usage {
+	<-p.gone
+	u := plan.Usage{Source: "rusage"}
+	s := p.cmd.ProcessState
+	u.CPUMS = float64((s.UserTime() + s.SystemTime()).Microseconds()) / 1000
+	if r, ok := s.SysUsage().(*syscall.Rusage); ok {
+		u.PeakMemory = r.Maxrss * maxrssUnit
+	}
+	return u
+}
+
 func waitStatus(s *os.ProcessState) syscall.WaitStatus {
 	ws, ok := s.Sys().(syscall.WaitStatus)
 	if !ok {

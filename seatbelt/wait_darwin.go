@@ -25,3 +25,6 @@ func waitExited(pid int) {
 		}
 	}
 }
+
+// maxrssUnit: getrusage(2) counts bytes here.
+const maxrssUnit = 1

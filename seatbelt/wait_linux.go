@@ -16,3 +16,6 @@ func waitExited(pid int) {
 		}
 	}
 }
+
+// maxrssUnit: getrusage(2) counts kibibytes here.
+const maxrssUnit = 1024

@@ -3,47 +3,47 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 
 	"pinfold/bwrap"
 	"pinfold/guard"
 	"pinfold/plan"
 )
 
+// boundary is a launch as a back end has translated it.
+type boundary interface {
+	planned() *plan.Plan
+	// shell is the launch as a command line that a person can run.
+	shell() (string, error)
+	// transparent: connections are carried by name, with no proxy.
+	transparent() bool
+	start(ctx context.Context, r *oneRun) (running, error)
+}
+
+// running is a command inside its boundary.
+type running interface {
+	Wait() (bwrap.Exit, error)
+	Usage() plan.Usage
+	Limits() []plan.LimitResult
+}
+
 // guarded is a launch that the guard let through, translated.
 type guarded struct {
 	grant  *guard.Grant
-	launch *bwrap.Launch
+	launch boundary
 }
 
-// guard asks the guard and translates its answer. Nothing has been started,
-// and nothing made, when it returns.
+// guard asks the guard and translates its answer. Nothing has been started
+// when it returns.
 func (l *prepared) guard(ctx context.Context) (*guarded, error) {
-	ahead := bwrap.LookAhead(ctx, os.Getenv("PATH"), l.request.State)
+	translate := l.lookAhead(ctx)
 	grant, err := guard.GuardLaunch(ctx, l.policy, l.request, l.protected)
 	if err != nil {
 		return nil, err
 	}
 	l.outcome.enter(plan.PhasePreflight)
-	launch, err := l.translate(ahead, grant)
+	launch, err := translate(grant)
 	if err != nil {
 		return nil, errors.Join(err, grant.Close())
 	}
 	return &guarded{grant: grant, launch: launch}, nil
-}
-
-func (l *prepared) translate(ahead *bwrap.Ahead, grant *guard.Grant) (*bwrap.Launch, error) {
-	machine, err := ahead.Machine(grant.Writable)
-	if err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		self = "" // ssh is left as it is
-	}
-	launch, err := bwrap.Translate(grant, machine, bwrap.Options{Umask: umask(), Fresh: l.fresh, Pinfold: self})
-	if err != nil {
-		return nil, err
-	}
-	return launch, launch.PlaceLimits(l.cgroup)
 }

@@ -36,6 +36,9 @@ func (p *program) connectCommand() *cli.Command {
 func proxyAddress() string {
 	value := cmp.Or(os.Getenv("HTTPS_PROXY"), os.Getenv("https_proxy"))
 	if u, err := url.Parse(value); err == nil && u.Host != "" && u.Port() != "" {
+		if u.User != nil {
+			return u.User.String() + "@" + u.Host
+		}
 		return u.Host
 	}
 	return bwrap.ProxyAddress

@@ -17,6 +17,7 @@ import (
 const (
 	freshRun       = "run"
 	freshWorkspace = "workspace"
+	freshTmp       = "tmp"
 )
 
 // freshAge is how old a directory must be before it can be a dead launch's: a
@@ -79,7 +80,7 @@ func (l *prepared) removeFresh() error {
 		errs = append(errs, f.Close())
 	}
 	l.fresh, l.locks = nil, nil
-	for _, kind := range []string{freshRun, freshWorkspace} {
+	for _, kind := range []string{freshRun, freshWorkspace, freshTmp} {
 		if l.request.State != "" {
 			errs = append(errs, sweep(filepath.Join(l.request.State, kind)))
 		}

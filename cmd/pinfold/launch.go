@@ -24,10 +24,11 @@ type launchFlags struct {
 	execution, segment            string
 	user, maxEntries, cgroup      string
 	require, protect, share, envs []string
+	system                        systemFlags
 }
 
 func (f *launchFlags) flags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		one("policy", "grant what the policy in `FILE` says", &f.policy),
 		one("tier", "kind of boundary: `process`", &f.tier),
 		one("needs", "refuse unless the policy grants what `FILE` lists", &f.needs),
@@ -47,7 +48,7 @@ func (f *launchFlags) flags() []cli.Flag {
 		one("user", "run the whole launch as user `NAME` (root only)", &f.user),
 		one("cgroup", "make the cgroup for limits beneath the one at `PATH`", &f.cgroup),
 		one("max-entries", "walk at most `N` directory entries for hard links", &f.maxEntries),
-	}
+	}, f.system.flags()...)
 }
 
 // prepared is a launch on its way to the guard.
@@ -61,12 +62,13 @@ type prepared struct {
 	cgroup string // --cgroup
 	// outcome takes the time that each phase took; nil where nobody asks.
 	outcome *outcome
+	system  systemFlags
 }
 
 // prepare turns the flags into what the guard takes. Whatever it made is in
 // the result, for the caller to remove, even where it fails.
 func (p *program) prepare(f *launchFlags, argv []string) (*prepared, error) {
-	l := &prepared{cgroup: f.cgroup}
+	l := &prepared{cgroup: f.cgroup, system: f.system}
 	if f.user != "" {
 		if err := p.becomeUser(f.user); err != nil {
 			return l, err

@@ -63,7 +63,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 // planned notes what the launch is, once that is decided.
 func (o *outcome) planned(g *guarded) {
-	pl := g.launch.Plan
+	pl := g.launch.planned()
 	if digest, err := pl.Digest(); err == nil { // one that has none can't be pinned, and so won't run
 		o.result.Digest = digest
 	}
@@ -82,7 +82,7 @@ func (o *outcome) ended(e bwrap.Exit) {
 }
 
 // used notes what the command cost.
-func (o *outcome) used(p *bwrap.Process) {
+func (o *outcome) used(p running) {
 	u := p.Usage()
 	o.result.Usage, o.result.Limits = &u, p.Limits()
 }

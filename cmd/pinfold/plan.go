@@ -79,13 +79,16 @@ func (p *program) printPlan(ctx context.Context, l *prepared, o planOutput) erro
 		return err
 	}
 	defer g.grant.Close()
-	switch pl := g.launch.Plan; {
+	switch pl := g.launch.planned(); {
 	case o.json:
 		return p.printCanonical(pl)
 	case o.digest:
 		return p.printDigest(pl)
 	case o.shell:
-		_, err = io.WriteString(p.Out, g.launch.Shell())
+		text, err := g.launch.shell()
+		if err == nil {
+			_, err = io.WriteString(p.Out, text)
+		}
 		return err
 	default:
 		return pl.Text(p.Out)

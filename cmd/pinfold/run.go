@@ -16,7 +16,7 @@ import (
 // oneRun is what one started launch has open.
 type oneRun struct {
 	p       *program
-	launch  *bwrap.Launch
+	launch  boundary
 	network policy.Network
 	options runOptions
 	state   string
@@ -63,7 +63,7 @@ func (r *oneRun) run(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(ctx, r.options.timeout)
 		defer cancel()
 	}
-	process, err := bwrap.Start(ctx, r.launch, r.startOptions())
+	process, err := r.launch.start(ctx, r)
 	r.options.started()
 	if err != nil {
 		return errors.Join(r.notStarted(err), r.capture.abandon())
@@ -120,7 +120,7 @@ func (r *oneRun) proxy(sink event.Sink) (bwrap.Egress, error) {
 		Decider: d, Dialer: &egress.Dialer{Decider: d, Upstream: parent, Budget: egress.NewBudget(r.network.Budget)},
 		Events: sink, AllFlows: r.options.level == event.LevelAll || r.outcome.sink != nil,
 	}
-	if !r.launch.Transparent {
+	if !r.launch.transparent() {
 		return s, nil
 	}
 	return egress.NewTransparent(s), nil

@@ -1,0 +1,18 @@
+//go:build !darwin
+
+package seatbelt
+
+import (
+	"runtime"
+
+	"pinfold/policy"
+)
+
+// Probe refuses: only macOS has sandbox-exec.
+func Probe() (Machine, error) {
+	return Machine{}, &policy.Refusal{
+		Reason: policy.Unavailable, Code: "platform_unsupported", Subject: runtime.GOOS,
+		Why: "cannot use sandbox-exec: it runs on macOS only",
+		Fix: "use the tier of this platform",
+	}
+}
