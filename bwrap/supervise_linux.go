@@ -187,6 +187,9 @@ func (s *launcher) prepareStreams() (err error) {
 		if fds[i], err = rawFD(f); err != nil {
 			return err
 		}
+		if err := checkStream(i, fds[i]); err != nil {
+			return err
+		}
 	}
 	s.term = findTerminals(fds)
 	s.setup.TTY = s.term.bits
