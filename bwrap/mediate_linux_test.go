@@ -231,24 +231,26 @@ func TestTransparentRun(t *testing.T) {
 	server := answering(t, "tcp", "127.0.0.1:0").Addr().String()
 	allowed, err := policy.ParseHostPattern("api.example:80")
 	must(t, err)
-	network := policy.Network{Allow: []policy.HostPattern{allowed}, Mode: policy.ModeTransparent}
+	literal, err := policy.ParseHostPattern("[2001:db8::9]:80")
+	must(t, err)
+	network := policy.Network{Allow: []policy.HostPattern{allowed, literal}, Mode: policy.ModeTransparent}
 	events := &sink{}
 	proxy := func() (bwrap.Egress, error) {
 		d := egress.NewDecider(network)
 		dialer := &egress.Dialer{Decider: d, Resolver: oneName{}, Connect: func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
-			if to.String() != "203.0.113.9:80" {
+			if to.String() != "203.0.113.9:80" && to.String() != "[2001:db8::9]:80" {
 				return nil, fmt.Errorf("dialled %s", to)
 			}
 			return (&net.Dialer{}).DialContext(ctx, "tcp", server)
 		}}
 		return egress.NewTransparent(&egress.Server{Decider: d, Dialer: dialer, Events: events, AllFlows: true}), nil
 	}
-	script := tcpTry + "env | grep -ci proxy; try api.example 80; try api.example 81; try other.example 80; try 203.0.113.9 80; try 198.18.0.1 80; try 198.18.0.99 80"
+	script := tcpTry + "env | grep -ci proxy; try api.example 80; try api.example 81; try other.example 80; try 203.0.113.9 80; try 198.18.0.1 80; try 198.18.0.99 80; try ::ffff:198.18.0.1 80; try 2001:db8::9 80; try 2001:db8::8 80"
 	l := mediated(t, bwrap.Input{Argv: []string{"bash", "-c", script}, Network: network})
 	began := time.Now()
 	r, err := startLaunch(t, t.Context(), l, bwrap.StartOptions{Egress: proxy, Events: events}, "")
 	must(t, err)
-	if got := r.finish(t); got != "0\ngreetings\nrefused\nrefused\nrefused\ngreetings\nrefused\n" {
+	if got := r.finish(t); got != "0\ngreetings\nrefused\nrefused\nrefused\ngreetings\nrefused\ngreetings\ngreetings\nrefused\n" {
 		t.Errorf("got %q", got)
 	}
 	if d := time.Since(began); d > 10*time.Second {

@@ -190,6 +190,28 @@ func TestRestartedService(t *testing.T) {
 	}
 }
 
+// What is judged is what is connected to, however the address changes.
+func TestAddressRacer(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	s.o.Inet = func(_ context.Context, f notify.Flow) notify.Verdict {
+		if f.To.Port() == 82 {
+			return notify.Verdict{Refused: syscall.EACCES}
+		}
+		return notify.Verdict{}
+	}
+	out := s.run(t, "address", "", raceTime())
+	t.Log(out)
+	if got := results(out); got["forbidden"] != "never reached" {
+		t.Errorf("the forbidden port was reached: %s", out)
+	}
+	for _, both := range []string{"connected", "EACCES"} {
+		if !strings.Contains(out, both) {
+			t.Errorf("the race was none: %s", out)
+		}
+	}
+}
+
 // The caller's connections are made to where the verdict says, and it learns
 // of a refusal at once.
 func TestInetVerdicts(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 // play runs a script inside.
 func play(name string, args []string) int {
 	script, ok := map[string]func([]string) error{
-		"tour": tour, "named": named, "passed": passed, "race": race, "swap": swap, "backlog": backlog,
+		"tour": tour, "named": named, "passed": passed, "race": race, "swap": swap, "address": address, "backlog": backlog,
 		"tcp": tcp, "dial": dial, "storm": storm, "undumpable": undumpable,
 	}[name]
 	if !ok {
@@ -198,6 +198,58 @@ func swap(args []string) error {
 		outcomes[errnoName(connectUnix("name"))]++
 	}
 	wg.Wait()
+	fmt.Println("outcomes:", outcomes)
+	return nil
+}
+
+// address connects to one port of its own while another thread writes the
+// number of the forbidden one over it.
+func address(args []string) error {
+	d, err := time.ParseDuration(args[1])
+	if err != nil {
+		return err
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:81")
+	if err != nil {
+		return err
+	}
+	forbidden, err := net.Listen("tcp", "127.0.0.1:82")
+	if err != nil {
+		return err
+	}
+	go acceptAll(free)
+	reached := make(chan struct{}, 1)
+	go func() {
+		if c, err := forbidden.Accept(); err == nil {
+			c.Close()
+			reached <- struct{}{}
+		}
+	}()
+	addr := []byte{unix.AF_INET, 0, 0, 81, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0}
+	stop := time.Now().Add(d)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := byte(0); time.Now().Before(stop); i++ {
+			addr[3] = 81 + i&1
+		}
+	})
+	outcomes := map[string]int{}
+	for time.Now().Before(stop) {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		outcomes[errnoName(connectBytes(fd, addr))]++
+		_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}) // no TIME_WAIT
+		unix.Close(fd)
+	}
+	wg.Wait()
+	select {
+	case <-reached:
+		fmt.Println("forbidden: reached")
+	case <-time.After(100 * time.Millisecond):
+		fmt.Println("forbidden: never reached")
+	}
 	fmt.Println("outcomes:", outcomes)
 	return nil
 }
