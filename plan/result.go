@@ -54,8 +54,10 @@ type Result struct {
 	Blocked     []BlockedResult     `json:"blocked,omitempty"`
 	MoreBlocked int64               `json:"more_blocked,omitzero"`
 	Persistence []PersistenceResult `json:"persistence,omitempty"`
-	Layers      []Layer             `json:"layers,omitempty"`
-	Owner       guard.Owner         `json:"owner,omitzero"`
+	// PersistencePartial: there was more to search than time.
+	PersistencePartial bool        `json:"persistence_partial,omitzero"`
+	Layers             []Layer     `json:"layers,omitempty"`
+	Owner              guard.Owner `json:"owner,omitzero"`
 	// Record is the record's directory, Digest the plan's.
 	Record string    `json:"record,omitempty"`
 	Digest string    `json:"digest,omitempty"`

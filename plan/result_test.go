@@ -29,9 +29,9 @@ func fullResult() plan.Result {
 		Limits:  []plan.LimitResult{{Name: "memory", Value: "64m", Hits: 1}},
 		Network: &plan.TrafficResult{Up: 1, Down: 2},
 		Blocked: []plan.BlockedResult{{Target: "t:1", Reason: "not_listed", Count: 2, Allow: "t:1"}}, MoreBlocked: 7,
-		Persistence: []plan.PersistenceResult{{Path: "/w/.envrc", Change: "new", What: "direnv"}},
-		Layers:      []plan.Layer{{Name: "seccomp", State: "on"}},
-		Owner:       guard.Owner{Execution: "e", Segment: "s"}, Record: "/r", Digest: "sha256:1",
+		Persistence: []plan.PersistenceResult{{Path: "/w/.envrc", Change: "new", What: "direnv"}}, PersistencePartial: true,
+		Layers: []plan.Layer{{Name: "seccomp", State: "on"}},
+		Owner:  guard.Owner{Execution: "e", Segment: "s"}, Record: "/r", Digest: "sha256:1",
 		Stdout: captured, Stderr: captured,
 	}
 }

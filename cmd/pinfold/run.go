@@ -28,6 +28,7 @@ type oneRun struct {
 	closers []func() error
 	outcome *outcome
 	capture *capture
+	laterState
 }
 
 // newRun opens what a run needs beside its boundary: the record, and where

@@ -15,6 +15,7 @@ import (
 
 	"pinfold/bwrap"
 	"pinfold/event"
+	"pinfold/guard/persist"
 	"pinfold/plan"
 )
 
@@ -167,6 +168,7 @@ func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
 	if err := reapFirst(ctx, l.request.State); err != nil {
 		p.notice("cannot clear what an earlier launch left behind: %v", err)
 	}
+	later := persist.Begin(l.request.Workspace)
 	g, err := l.guardUnlessInterrupted(ctx)
 	if err != nil {
 		return err
@@ -181,8 +183,11 @@ func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	r.laterState = laterState{later, g.grant.Paths().Workspace, grantedTrees(g.grant, l.fresh)}
 	r.announce(g.grant.Withheld())
+	later.Began()
 	err = r.run(ctx)
+	r.reportLater()
 	late := r.close()
 	if l.request.Record == "" && pruneNow(r.name) {
 		late = errors.Join(late, pruneRecords(r.state, keptRecords))

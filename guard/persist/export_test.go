@@ -1,0 +1,4 @@
+package persist
+
+// ParseIndex is for the fuzzer.
+var ParseIndex = parseIndex
