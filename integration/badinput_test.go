@@ -59,7 +59,6 @@ func TestBadPolicies(t *testing.T) {
 		"a missing grant":    {"{\"write\": [\"{workspace}/nothing\"]}", []string{"nothing"}},
 		"a bad version":      {"{\"version\": 99}", []string{"version"}},
 		"missing extends":    {"{\"extends\": [\"./nope.json\"]}", []string{"nope.json"}},
-		"unbuilt network":    {"{\"network\": {\"allow\": [\"a.example\"], \"mode\": \"transparent\"}}", []string{"sandbox_unavailable"}},
 		"unknown require":    {"{\"require\": [\"no-such-layer\"]}", []string{"no-such-layer"}},
 	} {
 		t.Run(name, func(t *testing.T) {
