@@ -27,8 +27,14 @@ func TestTranslateLimits(t *testing.T) {
 	}, machine(), options())
 	must(t, err)
 	want := []plan.Limit{
-		{Name: "cpus", Value: "1.5"}, {Name: "memory", Value: "67108864"}, {Name: "pids", Value: "7"}, {Name: "files", Value: "99"},
-		{Name: "file_size", Value: "4096"}, {Name: "tmp", Value: "1048576"}, {Name: "timeout", Value: "1m30s"}, {Name: "idle_timeout", Value: "1m0s"},
+		{Name: "cpus", Value: "1.5"},
+		{Name: "memory", Value: "67108864"},
+		{Name: "pids", Value: "7"},
+		{Name: "files", Value: "99"},
+		{Name: "file_size", Value: "4096"},
+		{Name: "tmp", Value: "1048576"},
+		{Name: "timeout", Value: "1m30s"},
+		{Name: "idle_timeout", Value: "1m0s"},
 	}
 	if diff := cmp.Diff(want, l.Plan.Limits); diff != "" {
 		t.Error(diff)

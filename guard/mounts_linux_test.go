@@ -86,32 +86,37 @@ func TestAliases(t *testing.T) {
 		},
 		"subvolumes": {
 			[]string{"1 1 0:30 /@ / btrfs", "2 1 0:30 /@home /home btrfs", "3 1 0:30 / /top btrfs"},
-			"/home/u/.ssh", []string{"/top/@home/u/.ssh"},
+			"/home/u/.ssh",
+			[]string{"/top/@home/u/.ssh"},
 		},
 		"an overlay's layers": {
 			[]string{
 				"1 1 8:1 / /",
 				"2 1 0:40 / /merged overlay rw,lowerdir=/l1:/l2,upperdir=/up,workdir=/work",
 			},
-			"/merged/etc/s", []string{"/l1/etc/s", "/l2/etc/s", "/up/etc/s", "/work/etc/s"},
+			"/merged/etc/s",
+			[]string{"/l1/etc/s", "/l2/etc/s", "/up/etc/s", "/work/etc/s"},
 		},
 		"a layer of an overlay": {
 			[]string{
 				"1 1 8:1 / /",
 				"2 1 0:40 / /merged overlay rw,lowerdir=/l1:/l2,upperdir=/up,workdir=/work",
 			},
-			"/l1/etc/s", []string{"/l2/etc/s", "/merged/etc/s", "/up/etc/s", "/work/etc/s"},
+			"/l1/etc/s",
+			[]string{"/l2/etc/s", "/merged/etc/s", "/up/etc/s", "/work/etc/s"},
 		},
 		"container storage": {
 			[]string{
 				"1 1 8:1 / /",
 				"2 1 0:40 / /run/x/rootfs overlay rw,lowerdir=/var/lib/docker/overlay2/l/A,upperdir=/var/lib/docker/overlay2/b/diff,workdir=/var/lib/docker/overlay2/b/work",
 			},
-			"/var/lib/docker", []string{"/run/x/rootfs"},
+			"/var/lib/docker",
+			[]string{"/run/x/rootfs"},
 		},
 		"an overlay layer with a colon in its name": {
 			[]string{"1 1 8:1 / /", `2 1 0:40 / /merged overlay rw,lowerdir=/a\134:b:/c`},
-			"/merged/s", []string{"/a:b/s", "/c/s"},
+			"/merged/s",
+			[]string{"/a:b/s", "/c/s"},
 		},
 		"an overlay as the root": {
 			[]string{"1 0 0:40 / / overlay rw,lowerdir=/none/l,upperdir=/none/u,workdir=/none/w", "2 1 8:1 /v /data"},

@@ -7,8 +7,9 @@ import "encoding/json"
 
 type object = map[string]any
 
-func text(about string) object    { return object{"type": "string", "description": about} }
-func count(about string) object   { return object{"type": "integer", "minimum": 0, "description": about} }
+func text(about string) object { return object{"type": "string", "description": about} }
+func count(about string) object { return object{"type": "integer", "minimum": 0, "description": about} }
+
 func number(about string) object  { return object{"type": "number", "minimum": 0, "description": about} }
 func boolean(about string) object { return object{"type": "boolean", "description": about} }
 func with(o, more object) object {
@@ -17,6 +18,7 @@ func with(o, more object) object {
 	}
 	return o
 }
+
 func oneOf(about string, values ...string) object {
 	return with(text(about), object{"enum": values})
 }

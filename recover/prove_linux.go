@@ -135,8 +135,10 @@ func (p *prover) proveBoot() error {
 		return err
 	}
 	if !same {
-		return &errRefuted{proof: ProofBoot, why: "the record is of another boot: nothing of it runs any more",
-			fix: "pinfold reap"}
+		return &errRefuted{
+			proof: ProofBoot, why: "the record is of another boot: nothing of it runs any more",
+			fix: "pinfold reap",
+		}
 	}
 	return nil
 }

@@ -53,7 +53,8 @@ func options() Options {
 func build(t interface {
 	Helper()
 	Fatal(...any)
-}, v view, o Options) (*sbpl.Profile, map[string]string) {
+}, v view, o Options,
+) (*sbpl.Profile, map[string]string) {
 	t.Helper()
 	text, err := profile(v, o)
 	if err != nil {
@@ -72,7 +73,8 @@ func build(t interface {
 func ask(t interface {
 	Helper()
 	Fatalf(string, ...any)
-}, p *sbpl.Profile, params map[string]string, q sbpl.Query) bool {
+}, p *sbpl.Profile, params map[string]string, q sbpl.Query,
+) bool {
 	t.Helper()
 	var first bool
 	for i, s := range sbpl.AllSemantics() {

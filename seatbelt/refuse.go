@@ -18,24 +18,38 @@ type inexpressible struct {
 }
 
 var inexpressibles = []inexpressible{
-	{"tier", func(in input) bool { return in.tier == policy.TierContainer }, "tier_not_expressible",
-		"a sandbox profile holds processes of this machine, not a container", `use "tier": "process"`},
-	{"container", func(in input) bool { _, ok := in.given["container"]; return ok }, "field_unavailable",
-		"the process tier has no container", "leave the field out"},
-	{"unix_sockets", func(in input) bool { return in.unix == policy.SocketsAll }, "field_unavailable",
-		"escape sockets can't be told apart", `list the sockets in "sockets"`},
-	{"network.mode", func(in input) bool { return in.network.Mode == policy.ModeTransparent }, "field_unavailable",
-		"macOS has no network namespace to answer names in", `use "auto" or "proxy"`},
-	{"network.expose", func(in input) bool { return !exposable(in.network.Expose) }, "field_unavailable",
+	{
+		"tier", func(in input) bool { return in.tier == policy.TierContainer }, "tier_not_expressible",
+		"a sandbox profile holds processes of this machine, not a container", `use "tier": "process"`,
+	},
+	{
+		"container", func(in input) bool { _, ok := in.given["container"]; return ok }, "field_unavailable",
+		"the process tier has no container", "leave the field out",
+	},
+	{
+		"unix_sockets", func(in input) bool { return in.unix == policy.SocketsAll }, "field_unavailable",
+		"escape sockets can't be told apart", `list the sockets in "sockets"`,
+	},
+	{
+		"network.mode", func(in input) bool { return in.network.Mode == policy.ModeTransparent }, "field_unavailable",
+		"macOS has no network namespace to answer names in", `use "auto" or "proxy"`,
+	},
+	{
+		"network.expose", func(in input) bool { return !exposable(in.network.Expose) }, "field_unavailable",
 		"the command listens on this machine's own ports, and a profile can't keep one to the loopback or move it",
-		`write "0.0.0.0:PORT" (the same port inside and outside), if other machines may reach it`},
+		`write "0.0.0.0:PORT" (the same port inside and outside), if other machines may reach it`,
+	},
 	{"limits.cpus", func(in input) bool { return in.limits.CPUs != 0 }, "limit_unavailable", noCgroup, "leave the limit out"},
 	{"limits.memory", func(in input) bool { return in.limits.Memory != 0 }, "limit_unavailable", noCgroup, "leave the limit out"},
 	{"limits.pids", func(in input) bool { return in.limits.PIDs != 0 }, "limit_unavailable", noCgroup, "leave the limit out"},
-	{"limits.tmp", func(in input) bool { return in.limits.Tmp != 0 }, "limit_unavailable",
-		"the temporary directory is an ordinary one here", "leave the limit out"},
-	{"limits.idle_timeout", func(in input) bool { return in.limits.IdleTimeout != 0 }, "limit_unavailable",
-		"the output isn't watched here", "use limits.timeout"},
+	{
+		"limits.tmp", func(in input) bool { return in.limits.Tmp != 0 }, "limit_unavailable",
+		"the temporary directory is an ordinary one here", "leave the limit out",
+	},
+	{
+		"limits.idle_timeout", func(in input) bool { return in.limits.IdleTimeout != 0 }, "limit_unavailable",
+		"the output isn't watched here", "use limits.timeout",
+	},
 }
 
 const noCgroup = "macOS has no control groups"

@@ -28,16 +28,26 @@ var services = []service{
 		"com.apple.SystemConfiguration.configd")},
 	{"POSIX semaphores, which hold a number and no data: Python's multiprocessing", "(allow ipc-posix-sem)"},
 	{"notify(3) reads its page", `(allow ipc-posix-shm-read* (ipc-posix-name "apple.shm.notification_center"))`},
-	{"shared memory of run-times by their names alone: the namespace is the whole machine's, and other programs' would be open",
-		names("ipc-posix-shm-read* ipc-posix-shm-write*", "ipc-posix-name-prefix", sharedMemory...)},
-	{"hardware and version facts; not kern.proc*, which shows other processes' arguments",
-		names("sysctl-read", "sysctl-name", sysctls...)},
-	{"processor features, by prefix since each chip adds some",
-		names("sysctl-read", "sysctl-name-prefix", "hw.optional.", "hw.perflevel", "machdep.cpu.")},
-	{"the addresses of this machine: getifaddrs(3), which Node and dev servers ask at start",
-		names("sysctl-read", "sysctl-name-prefix", "net.routetable.")},
-	{"Java and V8 ask about the processor by writing to these, which changes nothing",
-		names("sysctl-write", "sysctl-name", "kern.grade_cputype", "kern.tcsm_enable")},
+	{
+		"shared memory of run-times by their names alone: the namespace is the whole machine's, and other programs' would be open",
+		names("ipc-posix-shm-read* ipc-posix-shm-write*", "ipc-posix-name-prefix", sharedMemory...),
+	},
+	{
+		"hardware and version facts; not kern.proc*, which shows other processes' arguments",
+		names("sysctl-read", "sysctl-name", sysctls...),
+	},
+	{
+		"processor features, by prefix since each chip adds some",
+		names("sysctl-read", "sysctl-name-prefix", "hw.optional.", "hw.perflevel", "machdep.cpu."),
+	},
+	{
+		"the addresses of this machine: getifaddrs(3), which Node and dev servers ask at start",
+		names("sysctl-read", "sysctl-name-prefix", "net.routetable."),
+	},
+	{
+		"Java and V8 ask about the processor by writing to these, which changes nothing",
+		names("sysctl-write", "sysctl-name", "kern.grade_cputype", "kern.tcsm_enable"),
+	},
 	{"socket options: every network library", "(allow socket-option-get socket-option-set)"},
 	{"pseudo-terminals", "(allow pseudo-tty)"},
 }

@@ -71,8 +71,10 @@ func TestViolations(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	pid := "4711"
-	lines := strings.Join([]string{"Filtering", sampleOpen, sampleOpen, strings.ReplaceAll(sampleMach, pid, "4712"),
-		strings.ReplaceAll(sampleOpen, "file-read-data", "file-read-metadata"), sampleNet}, "\n")
+	lines := strings.Join([]string{
+		"Filtering", sampleOpen, sampleOpen, strings.ReplaceAll(sampleMach, pid, "4712"),
+		strings.ReplaceAll(sampleOpen, "file-read-data", "file-read-metadata"), sampleNet,
+	}, "\n")
 	must(t, os.WriteFile(filepath.Join(l.dir, "lines"), []byte(lines+"\n"), 0o600))
 	p := &Process{o: StartOptions{Events: l.events, Run: "r"}}
 	w := &watcher{root: plan.Process{PID: 1 << 30}, quit: make(chan struct{}), known: map[plan.Process]bool{}, pids: map[int]bool{4711: true}}
