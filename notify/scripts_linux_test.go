@@ -50,6 +50,22 @@ func listenHere(path string, backlog int) (int, error) {
 	return fd, unix.Listen(fd, backlog)
 }
 
+// acceptHere makes a socket of one's own whose backlog never fills up.
+func acceptHere(path string) error {
+	l, err := listenHere(path, 4096)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for {
+			if fd, _, err := unix.Accept(l); err == nil {
+				unix.Close(fd)
+			}
+		}
+	}()
+	return nil
+}
+
 // tour tries every path that it is given, and its own sockets by all their
 // spellings.
 func tour(paths []string) error {
@@ -143,7 +159,7 @@ func race(args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := listenHere("own", 4096); err != nil {
+	if err := acceptHere("own"); err != nil {
 		return err
 	}
 	own, forbidden := rawUnix("own"), rawUnix(args[0])
@@ -177,7 +193,7 @@ func swap(args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := listenHere("own", 4096); err != nil {
+	if err := acceptHere("own"); err != nil {
 		return err
 	}
 	stop := time.Now().Add(d)
