@@ -62,7 +62,7 @@ bench: build ## measure launches and write docs/benchmarks.md
 	@scripts/bench
 
 clean: ## remove what was built
-	rm -rf bin stub/bin/init_*
+	rm -rf bin stub/bin/*/init*
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -2,7 +2,7 @@
 // the command, as bytes ready to be written into it.
 //
 // The program is stub/init. `make build` builds it for each architecture into
-// stub/bin, from where this package embeds it; its bytes are the same on every
+// stub/bin, from where this package embeds its own; the bytes are the same on every
 // machine with the same Go. A bare clone compiles without it: [Binary] then
 // says what to run.
 package stub

@@ -2,7 +2,6 @@ package stub
 
 import (
 	"crypto/sha256"
-	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -10,18 +9,14 @@ import (
 	"strings"
 )
 
-// bin holds init_<arch>; its README lets a bare clone compile.
-//
-//go:embed bin
-var bin embed.FS
-
 // ErrNotBuilt is what [Binary] returns from a build that left the stub out.
 var ErrNotBuilt = errors.New("stub not built: run make build")
 
-// Binary is the stub for an architecture, as GOARCH names it. The bytes are
-// the caller's own.
+// Binary is the stub for an architecture, as GOARCH names it. A build carries
+// that of its own architecture alone: another would be a megabyte and a half
+// that nothing here can run. The bytes are the caller's own.
 func Binary(arch string) ([]byte, error) {
-	b, err := fs.ReadFile(bin, "bin/init_"+arch)
+	b, err := fs.ReadFile(bin, "bin/"+arch+"/init")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot find the stub for %q: %w", arch, ErrNotBuilt)
 	}
@@ -34,7 +29,7 @@ func Binary(arch string) ([]byte, error) {
 // Digest is the SHA-256 of [Binary], in hexadecimal. The build computes it:
 // to hash a million bytes takes longer than a tenth of a launch.
 func Digest(arch string) (string, error) {
-	if line, err := fs.ReadFile(bin, "bin/init_"+arch+".sha256"); err == nil {
+	if line, err := fs.ReadFile(bin, "bin/"+arch+"/init.sha256"); err == nil {
 		return strings.TrimSpace(string(line)), nil
 	}
 	b, err := Binary(arch)
