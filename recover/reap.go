@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pinfold/bwrap"
+	"pinfold/bwrap/cgroup"
 	"pinfold/plan"
 )
 
@@ -18,6 +19,8 @@ type ReapOptions struct {
 	State string
 	// Records are more records, which lie elsewhere.
 	Records []string
+	// Cgroup is where launches were told to make their cgroups, if they were.
+	Cgroup string
 	// OlderThan removes the records beneath the state directory whose launch
 	// ended that long ago. Zero removes none.
 	OlderThan time.Duration
@@ -31,6 +34,7 @@ const (
 	KindDirectory  = "directory"   // of one launch: its run directory or workspace
 	KindTemporary  = "temporary"   // a file of a record, half written
 	KindRecord     = "record"
+	KindCgroup     = "cgroup"
 )
 
 // Cleared is one thing that was removed, or would be.
@@ -74,6 +78,7 @@ func Reap(ctx context.Context, o ReapOptions) (Reaped, error) {
 	for _, kind := range []string{"run", "workspace", "tmp"} {
 		r.directories(filepath.Join(o.State, kind))
 	}
+	r.cgroups()
 	r.records(ended)
 	return r.done, errors.Join(r.errs...)
 }
@@ -114,6 +119,17 @@ func (r *reaper) mountPoints() {
 	r.errs = append(r.errs, err)
 	for _, p := range paths {
 		r.did(KindMountPoint, p)
+	}
+}
+
+// cgroups are looked for where this process would make its own.
+func (r *reaper) cgroups() {
+	clear := cgroup.Reap
+	if r.o.DryRun {
+		clear = cgroup.Stale
+	}
+	for _, dir := range clear(cgroup.Options{Path: r.o.Cgroup}) {
+		r.did(KindCgroup, dir)
 	}
 }
 

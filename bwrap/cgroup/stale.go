@@ -24,6 +24,14 @@ func Name(start string) string {
 // What runs in one, or belongs to another pid namespace and is used, is busy
 // and stays.
 func (p *Place) sweep(parent string) {
+	for _, name := range p.stale(parent) {
+		_ = p.kernel.Remove(path.Join(parent, name)) // busy, or somebody was faster
+	}
+}
+
+// stale are the names in parent whose makers are no more.
+func (p *Place) stale(parent string) []string {
+	var names []string
 	for _, name := range p.kernel.List(parent) {
 		fields := strings.Split(name, "-")
 		if !strings.HasPrefix(name, namePrefix) || len(fields) != 4 {
@@ -32,8 +40,9 @@ func (p *Place) sweep(parent string) {
 		if start, err := startOf(p.kernel, fields[1]); err != nil && !errors.Is(err, fs.ErrNotExist) || start == fields[2] {
 			continue
 		}
-		_ = p.kernel.Remove(path.Join(parent, name)) // busy, or somebody was faster
+		names = append(names, name)
 	}
+	return names
 }
 
 // startOf is when a process started: field 22 of proc_pid_stat(5). The name

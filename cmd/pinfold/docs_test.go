@@ -83,6 +83,8 @@ func refusalCodes(t *testing.T) map[string]bool {
 					noteRefusal(n, note)
 				case *ast.AssignStmt:
 					noteAssigned(n, note)
+				case *ast.ValueSpec:
+					noteTable(n, note)
 				case *ast.CallExpr:
 					if i, ok := params[calleeName(n)]; ok && i < len(n.Args) {
 						note(n.Args[i])
@@ -109,6 +111,22 @@ func noteRefusal(lit *ast.CompositeLit, note func(ast.Expr)) {
 	for _, e := range lit.Elts {
 		if kv, ok := e.(*ast.KeyValueExpr); ok {
 			if key, ok := kv.Key.(*ast.Ident); ok && key.Name == "Code" {
+				note(kv.Value)
+			}
+		}
+	}
+}
+
+// codeTables are maps whose values are codes.
+var codeTables = []string{"stepCodes"} //nolint:gochecknoglobals // a table
+
+func noteTable(spec *ast.ValueSpec, note func(ast.Expr)) {
+	if len(spec.Names) != 1 || len(spec.Values) != 1 || !slices.Contains(codeTables, spec.Names[0].Name) {
+		return
+	}
+	if table, ok := spec.Values[0].(*ast.CompositeLit); ok {
+		for _, e := range table.Elts {
+			if kv, ok := e.(*ast.KeyValueExpr); ok {
 				note(kv.Value)
 			}
 		}

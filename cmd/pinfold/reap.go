@@ -21,6 +21,7 @@ func (p *program) reapCommand() *cli.Command {
 		Flags: []cli.Flag{
 			yes("dry-run", "only say what would be cleared", &o.DryRun),
 			one("older-than", "remove the records of launches that ended `D` ago or longer (default: none)", &older),
+			one("cgroup", "look for cgroups in `PATH`, as --cgroup of wrap has it", &o.Cgroup),
 			many("record", "look after the record in `DIR` too, which isn't beneath the state directory", &o.Records),
 			yes("json", "print what was done as JSON", &asJSON),
 		},
