@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
@@ -25,7 +26,11 @@ type Result struct {
 	Code   string `json:"code"` // lower_snake_case; "ok" where nothing is wrong
 	Seen   string `json:"seen"` // what was found
 	// Fix is what to type, one command a line; "" where nothing is to be done.
+	// What can't be typed begins with "# ", so that a shell passes it over.
 	Fix string `json:"fix,omitempty"`
+
+	// launched: the row is a launch, which settles what the others suggest.
+	launched bool
 }
 
 // Check is one question.
@@ -50,9 +55,11 @@ type Host struct {
 	Path     []string      // PATH
 
 	distro Distribution
-	// noUserns: the row on user namespaces failed, so what needs one can't
-	// be asked.
-	noUserns bool
+	// first is what has to be put right before namespaces can be asked for:
+	// bubblewrap, or a user namespace.
+	first string
+	// helped: a row that failed has said what to do.
+	helped bool
 }
 
 // PolicyFound is one policy file that discovery looked at.
@@ -67,30 +74,66 @@ func Run(ctx context.Context, h *Host, checks []Check) []Result {
 	h.distro = readDistribution(h.Root)
 	out := make([]Result, 0, len(checks))
 	for _, c := range checks {
-		r := c.Run(ctx, h)
-		r.Name = c.Name
-		if r.Code == "" {
-			r.Code = "ok"
-		}
+		r := c.ask(ctx, h)
+		h.helped = h.helped || r.Status == Fail && r.Fix != ""
 		out = append(out, r)
 	}
 	return out
 }
 
-// Verdict is the worst that matters: Fail when the process tier can't work.
-func Verdict(rows []Result) Status {
-	worst := OK
-	for _, r := range rows {
-		switch {
-		case r.Status == Fail:
-			return Fail
-		case r.Status == Unknown:
-			worst = Unknown
-		case r.Status == Warn && worst == OK:
-			worst = Warn
+func (c Check) ask(ctx context.Context, h *Host) Result {
+	r := c.Run(ctx, h)
+	r.Name = c.Name
+	return r
+}
+
+// Explain looks for what keeps this machine from holding a process: the first
+// row that fails, of those that a launch can't do without. It starts nothing
+// of pinfold's own, so a launch that failed may ask.
+//
+// Nothing is remembered from one failed launch to the next: the rows take a
+// fifth of a second, only where nothing ran anyway, and within one boot an
+// answer changes with the first fix that is typed, when a remembered one would
+// send people after what they have just put right.
+func Explain(ctx context.Context, h *Host) (Result, bool) {
+	if h.Probe == nil {
+		return Result{}, false
+	}
+	h.distro = readDistribution(h.Root)
+	for _, c := range necessary() {
+		if r := c.ask(ctx, h); r.Status == Fail {
+			return r, true
 		}
 	}
-	return worst
+	return Result{}, false
+}
+
+// Verdict is Fail when the process tier can't work. Where launches were tried
+// they settle it: a row can't say no where a launch succeeded, nor yes where
+// it didn't.
+func Verdict(rows []Result) Status {
+	launches := slices.DeleteFunc(slices.Clone(rows), func(r Result) bool { return !r.launched })
+	all, real := worst(rows), worst(launches)
+	switch {
+	case len(launches) == 0 || real == Unknown:
+		return all
+	case real == OK && all != OK:
+		return Warn
+	}
+	return real
+}
+
+// badness orders the outcomes.
+var badness = map[Status]int{OK: 0, Warn: 1, Unknown: 2, Fail: 3}
+
+func worst(rows []Result) Status {
+	w := OK
+	for _, r := range rows {
+		if badness[r.Status] > badness[w] {
+			w = r.Status
+		}
+	}
+	return w
 }
 
 // read returns a small file's text without the final newline.
@@ -106,7 +149,7 @@ func (h *Host) exists(name string) bool {
 	return err == nil || !isNotExist(err)
 }
 
-func ok(seen string) Result { return Result{Status: OK, Seen: seen} }
+func ok(seen string) Result { return Result{Status: OK, Code: "ok", Seen: seen} }
 
 func unknown(code, seen string) Result { return Result{Status: Unknown, Code: code, Seen: seen} }
 
@@ -117,3 +160,6 @@ func fail(code, seen, fix string) Result {
 func warn(code, seen, fix string) Result {
 	return Result{Status: Warn, Code: code, Seen: seen, Fix: fix}
 }
+
+// words is a fix that can't be typed.
+func words(text string) string { return "# " + text }

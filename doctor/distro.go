@@ -72,7 +72,7 @@ func (d Distribution) install(pkg string) string {
 	case nixos:
 		return "nix-env -iA nixos." + pkg + "   # or add pkgs." + pkg + " to environment.systemPackages"
 	}
-	return "install the package " + pkg + " with your distribution's package manager"
+	return words("install the package " + pkg + " with your distribution's package manager")
 }
 
 func readDistribution(root fs.FS) Distribution {

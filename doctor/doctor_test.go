@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -28,11 +30,11 @@ func fixture(t *testing.T, name string) fstest.MapFS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fs := fstest.MapFS{}
+	root := fstest.MapFS{}
 	for _, f := range a.Files {
-		fs[f.Name] = &fstest.MapFile{Data: f.Data, Mode: 0o644}
+		root[f.Name] = &fstest.MapFile{Data: f.Data, Mode: 0o644}
 	}
-	return fs
+	return root
 }
 
 // probe is a kernel and a bubblewrap that answer as told.
@@ -43,6 +45,11 @@ type probe struct {
 	bwrap    doctor.Bubblewrap
 	bwrapErr error
 	launch   error
+	sockets  error // of a launch with a socket
+	answered error
+	told     error
+	limits   error
+	disk     doctor.Disk
 }
 
 func (p probe) Syscall(name string) error {
@@ -68,10 +75,39 @@ func (p probe) Namespaces(_ context.Context, kinds ...string) error {
 	return nil
 }
 
-func (p probe) Launch(context.Context, string) error { return p.launch }
+func (p probe) Launch(_ context.Context, document string) error {
+	if p.sockets != nil && strings.Contains(document, "sockets") {
+		return p.sockets
+	}
+	if p.limits != nil && strings.Contains(document, "limits") {
+		return p.limits
+	}
+	return p.launch
+}
+
+func (p probe) LaunchFile(context.Context, string) error { return p.launch }
+
+func (p probe) Connections() (answered, told error) { return p.answered, p.told }
+
+func (p probe) Limits() error { return nil }
+
+func (p probe) Disk(string) (doctor.Disk, error) { return p.disk, p.broken["disk"] }
 
 func good() probe {
-	return probe{landlock: 6, bwrap: doctor.Bubblewrap{Path: "/usr/bin/bwrap", Version: [3]int{0, 8, 0}}}
+	return probe{
+		landlock: 6, bwrap: doctor.Bubblewrap{Path: "/usr/bin/bwrap", Version: [3]int{0, 8, 0}},
+		disk: doctor.Disk{Writable: true, Free: 1 << 40},
+	}
+}
+
+// unavailable is what wrap answers.
+func unavailable(code, why, fix string) *policy.Refusal {
+	return &policy.Refusal{Reason: policy.Unavailable, Code: code, Why: why, Fix: fix}
+}
+
+// refusedLimits, as an ordinary user without systemd has it.
+func refusedLimits() error {
+	return unavailable("limit_unavailable", "cannot enforce limits.cpus: no cgroup is delegated to this user", "name one with --cgroup PATH")
 }
 
 // TestFixtures: what doctor says of each machine, by facts alone and with the
@@ -80,12 +116,26 @@ func TestFixtures(t *testing.T) {
 	t.Parallel()
 	noUserns := good()
 	noUserns.missing = map[string]bool{"user": true}
-	noUserns.launch = &policy.Refusal{Reason: policy.Unavailable, Code: "bwrap_failed", Why: "cannot start the sandbox", Fix: "pinfold doctor"}
+	noUserns.launch = unavailable("bwrap_failed", "cannot start the sandbox", "pinfold doctor")
 	masked := good()
 	masked.missing = map[string]bool{"proc": true}
 	masked.launch = noUserns.launch
 	noBwrap := good()
-	noBwrap.bwrapErr = doctor.ErrNotThere
+	noBwrap.bwrapErr = unavailable("bwrap_missing", "cannot find bubblewrap: no bwrap on the PATH", "install it")
+	noBwrap.launch = noBwrap.bwrapErr
+	old := good()
+	old.bwrap.Version = [3]int{0, 6, 1}
+	old.launch = unavailable("bwrap_too_old", "cannot use bubblewrap", "install a newer one")
+	noParts := good()
+	noParts.launch = unavailable("part_missing", "cannot start the sandbox: this build carries no stub for riscv64", "make build")
+	alpine := good()
+	alpine.limits = refusedLimits()
+	board := good()
+	board.landlock = 0
+	board.sockets = &policy.Refusal{Reason: policy.Unavailable, Code: "field_unavailable", Subject: "sockets", Why: "cannot enforce sockets: the kernel has Landlock ABI 0, wanted 2", Fix: `use "unix_sockets": "all"`}
+	wsl1 := noUserns
+	wsl1.landlock, wsl1.answered = 0, errors.New("the kernel has no seccomp user notification: function not implemented")
+	wsl1.missing = map[string]bool{"user": true, "openat2": true, "pidfd_open": true, "pidfd_getfd": true, "close_range": true, "seccomp_errno": true, "seccomp_kill_process": true, "seccomp_user_notif": true}
 	for _, c := range []struct {
 		name, host string
 		uid        int
@@ -99,15 +149,23 @@ func TestFixtures(t *testing.T) {
 		{"ubuntu2404-root", "ubuntu2404", 0, "amd64", good(), doctor.OK},
 		{"ubuntu2404-profile", "ubuntu2404-profile", 1000, "amd64", noUserns, doctor.Fail},
 		{"rhel9", "rhel9", 1000, "amd64", noUserns, doctor.Fail},
-		{"wsl2", "wsl2", 1000, "amd64", good(), doctor.Warn},
+		{"wsl2", "wsl2", 1000, "amd64", good(), doctor.OK},
 		{"docker-default", "docker-default", 0, "amd64", noUserns, doctor.Fail},
 		{"docker-privileged", "docker-default", 0, "amd64", good(), doctor.Warn},
 		{"podman-rootless", "podman-rootless", 0, "amd64", masked, doctor.Fail},
 		{"gvisor", "gvisor", 0, "amd64", noUserns, doctor.Fail},
 		{"arm64-board", "arm64-board", 1000, "arm64", noUserns, doctor.Fail},
-		{"riscv", "debian12", 1000, "riscv64", good(), doctor.Fail},
+		{"riscv", "debian12", 1000, "riscv64", noParts, doctor.Fail},
 		{"arch", "arch", 1000, "amd64", noUserns, doctor.Fail},
+		{"ubuntu2204-old-bwrap", "ubuntu2204", 1000, "amd64", old, doctor.Fail},
 		{"opensuse", "opensuse-tumbleweed", 1000, "amd64", noBwrap, doctor.Fail},
+		{"opensuse-leap", "opensuse-leap", 1000, "amd64", good(), doctor.OK},
+		{"opensuse-leap-no-bwrap", "opensuse-leap", 1000, "amd64", noBwrap, doctor.Fail},
+		{"alpine", "alpine", 1000, "amd64", alpine, doctor.Warn},
+		{"alpine-no-bwrap", "alpine", 1000, "amd64", noBwrap, doctor.Fail},
+		{"nixos-bwrap", "nixos-bwrap", 1000, "amd64", good(), doctor.OK},
+		{"wsl1", "wsl1", 1000, "amd64", wsl1, doctor.Fail},
+		{"arm64-board-ok", "arm64-board-ok", 1000, "arm64", board, doctor.Warn},
 		{"nixos", "nixos", 1000, "amd64", noBwrap, doctor.Fail},
 		{"derivative", "hardened", 1000, "amd64", noBwrap, doctor.Fail},
 		{"facts-only", "debian12", 1000, "amd64", nil, doctor.Unknown},
@@ -115,6 +173,10 @@ func TestFixtures(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			h := &doctor.Host{Root: fixture(t, c.host), UID: c.uid, Arch: c.arch, Probe: c.p, State: "/home/ann/.local/state/pinfold"}
+			if p, isFake := c.p.(probe); isFake {
+				p.disk.Owner = c.uid
+				h.Probe = p
+			}
 			rows := doctor.Run(t.Context(), h, doctor.Checks())
 			if got := doctor.Verdict(rows); got != c.verdict {
 				t.Errorf("verdict %s, want %s", got, c.verdict)
@@ -156,36 +218,161 @@ func TestRows(t *testing.T) {
 	}{
 		"bwrap too old":     {"bubblewrap", func(_ *doctor.Host, p *probe) { p.bwrap.Version = [3]int{0, 7, 1} }, doctor.Fail, "bwrap_too_old"},
 		"bwrap newer":       {"bubblewrap", func(_ *doctor.Host, p *probe) { p.bwrap.Version = [3]int{0, 14, 0} }, doctor.Warn, "bwrap_untested"},
-		"bwrap setuid":      {"bubblewrap", func(_ *doctor.Host, p *probe) { p.bwrap.Setuid = true }, doctor.Warn, "bwrap_setuid"},
+		"bwrap setuid":      {"bubblewrap", untrusted(0o755 | fs.ModeSetuid), doctor.Fail, "bwrap_setuid"},
+		"bwrap shared":      {"bubblewrap", untrusted(0o775), doctor.Fail, "bwrap_untrusted"},
+		"bwrap foreign":     {"bubblewrap", untrusted(0o755), doctor.Fail, "bwrap_untrusted"},
+		"bwrap broken":      {"bubblewrap", func(_ *doctor.Host, p *probe) { p.bwrapErr = unavailable("bwrap_broken", "x", "y") }, doctor.Fail, "bwrap_broken"},
 		"bwrap unclear":     {"bubblewrap", func(_ *doctor.Host, p *probe) { p.bwrapErr = errors.New("it hung") }, doctor.Unknown, "bwrap_missing"},
 		"bwrap refused":     {"bubblewrap", func(_ *doctor.Host, p *probe) { p.bwrapErr = &policy.Refusal{Code: "bwrap_writable", Fix: "x"} }, doctor.Fail, "bwrap_writable"},
 		"one namespace":     {"namespaces", func(_ *doctor.Host, p *probe) { p.missing = map[string]bool{"net": true} }, doctor.Fail, "namespace_refused"},
 		"userns unclear":    {"user namespaces", func(_ *doctor.Host, p *probe) { p.broken = map[string]error{"user": errors.New("timeout")} }, doctor.Unknown, "userns_unknown"},
 		"no openat2":        {"system calls", func(_ *doctor.Host, p *probe) { p.missing = map[string]bool{"openat2": true} }, doctor.Fail, "syscall_missing"},
-		"no notification":   {"system calls", func(_ *doctor.Host, p *probe) { p.missing = map[string]bool{"seccomp_user_notif": true} }, doctor.Warn, "syscall_optional_missing"},
-		"call unclear":      {"system calls", func(_ *doctor.Host, p *probe) { p.broken = map[string]error{"openat2": errors.New("EIO")} }, doctor.Unknown, "syscalls_unknown"},
+		"no pidfd_getfd":    {"system calls", func(_ *doctor.Host, p *probe) { p.missing = map[string]bool{"pidfd_getfd": true} }, doctor.Warn, "syscall_optional_missing"},
+		"no notification":   {"seccomp", func(_ *doctor.Host, p *probe) { p.missing = map[string]bool{"seccomp_user_notif": true} }, doctor.Warn, "seccomp_action_missing"},
+		"no seccomp":        {"seccomp", func(_ *doctor.Host, p *probe) { p.missing = map[string]bool{"seccomp_errno": true} }, doctor.Fail, "seccomp_missing"},
+		"call unclear":      {"system calls", func(_ *doctor.Host, p *probe) { p.broken = map[string]error{"openat2": errors.New("EIO")} }, doctor.Unknown, "kernel_not_asked"},
+		"proxy only":        {"egress", func(_ *doctor.Host, p *probe) { p.answered = errors.New("no pidfd_getfd") }, doctor.Warn, "egress_proxy_only"},
+		"no unix_diag":      {"egress", func(_ *doctor.Host, p *probe) { p.told = errors.New("no unix_diag") }, doctor.Warn, "sockets_not_told"},
+		"landlock for both": {"egress", func(_ *doctor.Host, p *probe) { p.landlock = 1 }, doctor.Warn, "sockets_need_landlock"},
+		"yama 2":            {"yama", file("proc/sys/kernel/yama/ptrace_scope", "2"), doctor.OK, "ok"},
+		"yama 3":            {"yama", file("proc/sys/kernel/yama/ptrace_scope", "3"), doctor.Warn, "yama_restricts"},
+		"selinux":           {"selinux", file("sys/fs/selinux/enforce", "1"), doctor.OK, "ok"},
+		"selinux boolean":   {"selinux", selinuxOff, doctor.Warn, "selinux_userns"},
+		"few namespaces":    {"user namespaces", fewNamespaces, doctor.Fail, "userns_limit_low"},
+		"a filter":          {"user namespaces", filter, doctor.Fail, "userns_filtered"},
+		"no reason":         {"user namespaces", func(_ *doctor.Host, p *probe) { p.missing = map[string]bool{"user": true} }, doctor.Fail, "userns_refused"},
+		"chroot":            {"mounts", file("proc/self/mountinfo", "22 1 8:1 / /proc rw - proc proc rw"), doctor.Fail, "no_root_mount"},
+		"no /proc":          {"mounts", func(h *doctor.Host, _ *probe) { h.Root = fstest.MapFS{} }, doctor.Fail, "no_proc"},
+		"no limits":         {"cgroups", func(_ *doctor.Host, p *probe) { p.limits = refusedLimits() }, doctor.Warn, "limit_unavailable"},
+		"limits unclear":    {"cgroups", func(_ *doctor.Host, p *probe) { p.limits = errors.New("timeout") }, doctor.Unknown, "cgroup_unknown"},
+		"proc covered":      {"fresh /proc", procCovered, doctor.Fail, "proc_refused"},
 		"no landlock":       {"landlock", func(_ *doctor.Host, p *probe) { p.landlock = 0 }, doctor.Warn, "landlock_missing"},
 		"landlock 1":        {"landlock", func(_ *doctor.Host, p *probe) { p.landlock = 1 }, doctor.Warn, "landlock_old"},
 		"landlock unclear":  {"landlock", func(_ *doctor.Host, p *probe) { p.broken = map[string]error{"landlock": errors.New("EIO")} }, doctor.Unknown, "landlock_unknown"},
 		"state is a file":   {"state directory", func(h *doctor.Host, _ *probe) { h.State = "/etc/os-release" }, doctor.Fail, "state_not_directory"},
 		"state not named":   {"state directory", func(h *doctor.Host, _ *probe) { h.State = "" }, doctor.Unknown, "state_unknown"},
+		"state in the way":  {"state directory", func(h *doctor.Host, _ *probe) { h.State = "/etc/os-release/pinfold" }, doctor.Fail, "state_not_makeable"},
+		"state foreign":     {"state directory", func(_ *doctor.Host, p *probe) { p.disk.Owner = 1001 }, doctor.Fail, "state_foreign"},
+		"state shared":      {"state directory", mode("home/ann/.local/state/pinfold", 0o770|fs.ModeDir), doctor.Fail, "state_shared"},
+		"state read-only":   {"state directory", func(_ *doctor.Host, p *probe) { p.disk.ReadOnly = true }, doctor.Fail, "state_read_only"},
+		"state unwritable":  {"state directory", func(_ *doctor.Host, p *probe) { p.disk.Writable = false }, doctor.Fail, "state_unwritable"},
+		"state full":        {"state directory", func(_ *doctor.Host, p *probe) { p.disk.Free = 0 }, doctor.Fail, "state_full"},
+		"state nearly full": {"state directory", func(_ *doctor.Host, p *probe) { p.disk.Free = 1 << 20 }, doctor.Warn, "state_low"},
+		"state unclear":     {"state directory", func(_ *doctor.Host, p *probe) { p.broken = map[string]error{"disk": errors.New("EIO")} }, doctor.Unknown, "state_unknown"},
 		"untrusted policy":  {"policy files", func(h *doctor.Host, _ *probe) { h.Policies = []doctor.PolicyFound{{Path: "/w/.pinfold.json"}} }, doctor.Warn, "policy_untrusted"},
 		"launch unclear":    {"launch: grants", func(_ *doctor.Host, p *probe) { p.launch = errors.New("timeout") }, doctor.Unknown, "launch_failed"},
 		"launch refused":    {"launch: empty policy", func(_ *doctor.Host, p *probe) { p.launch = &policy.Refusal{Code: "bwrap_failed"} }, doctor.Fail, "bwrap_failed"},
+		"sockets refused": {"launch: grants", func(_ *doctor.Host, p *probe) {
+			p.sockets = &policy.Refusal{Code: "field_unavailable", Subject: "sockets"}
+		}, doctor.Warn, "sockets_unavailable"},
 		"kernel unreadable": {"kernel", func(h *doctor.Host, _ *probe) { h.Root = fstest.MapFS{} }, doctor.Unknown, "kernel_unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := good()
 			h := &doctor.Host{Root: fixture(t, "debian12"), UID: 1000, Arch: "amd64", State: "/home/ann/.local/state/pinfold"}
+			p.disk.Owner = 1000
 			c.mutate(h, &p)
 			h.Probe = p
-			for _, r := range doctor.Run(t.Context(), h, doctor.Checks()) {
-				if r.Name == c.row && (r.Status != c.status || r.Code != c.code) {
-					t.Errorf("got %s %s (%s)", r.Status, r.Code, r.Seen)
-				}
+			rows := doctor.Run(t.Context(), h, doctor.Checks())
+			i := slices.IndexFunc(rows, func(r doctor.Result) bool { return r.Name == c.row })
+			if i < 0 {
+				t.Fatalf("no row %q", c.row)
+			}
+			if r := rows[i]; r.Status != c.status || r.Code != c.code {
+				t.Errorf("got %s %s (%s)", r.Status, r.Code, r.Seen)
 			}
 		})
+	}
+}
+
+// mode makes an entry of a mode.
+func mode(name string, m fs.FileMode) func(*doctor.Host, *probe) {
+	return func(h *doctor.Host, _ *probe) { h.Root.(fstest.MapFS)[name] = &fstest.MapFile{Mode: m} }
+}
+
+// file writes a file.
+func file(name, text string) func(*doctor.Host, *probe) {
+	return func(h *doctor.Host, _ *probe) {
+		h.Root.(fstest.MapFS)[name] = &fstest.MapFile{Data: []byte(text + "\n"), Mode: 0o644}
+	}
+}
+
+// untrusted is a bubblewrap that wrap refuses, of a mode.
+func untrusted(m fs.FileMode) func(*doctor.Host, *probe) {
+	return func(h *doctor.Host, p *probe) {
+		mode("opt/bin/bwrap", m)(h, p)
+		h.Path = []string{"/nowhere", "/opt/bin"}
+		p.bwrapErr = unavailable("bwrap_untrusted", "cannot use bubblewrap: it is wrong", "install it where only root can write")
+	}
+}
+
+func selinuxOff(h *doctor.Host, p *probe) {
+	file("sys/fs/selinux/enforce", "1")(h, p)
+	file("sys/fs/selinux/booleans/unconfined_user_ns_create", "0 0")(h, p)
+}
+
+func fewNamespaces(h *doctor.Host, p *probe) {
+	file("proc/sys/user/max_user_namespaces", "1")(h, p)
+	p.missing = map[string]bool{"user": true}
+}
+
+func filter(h *doctor.Host, p *probe) {
+	file("proc/self/status", "Name:\tsh\nSeccomp:\t2")(h, p)
+	p.missing = map[string]bool{"user": true}
+}
+
+func procCovered(h *doctor.Host, p *probe) {
+	file("proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:5 / /proc/keys rw - tmpfs none rw")(h, p)
+	p.missing = map[string]bool{"proc": true}
+}
+
+// TestVerdict: launches that were tried settle it.
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	row := func(s doctor.Status) doctor.Check {
+		return doctor.Check{Name: "row", Run: func(context.Context, *doctor.Host) doctor.Result { return doctor.Result{Status: s} }}
+	}
+	no, unclear := unavailable("bwrap_failed", "no", ""), errors.New("timeout")
+	for name, c := range map[string]struct {
+		rows    []doctor.Check
+		launch  error
+		verdict doctor.Status
+	}{
+		"no launch":                  {[]doctor.Check{row(doctor.OK), row(doctor.Fail), row(doctor.Unknown)}, nil, doctor.Fail},
+		"all well":                   {[]doctor.Check{row(doctor.OK), doctor.Launch("l", "{}")}, nil, doctor.OK},
+		"a launch beats a no":        {[]doctor.Check{row(doctor.Fail), doctor.Launch("l", "{}")}, nil, doctor.Warn},
+		"a launch beats a maybe":     {[]doctor.Check{row(doctor.Unknown), doctor.Launch("l", "{}")}, nil, doctor.Warn},
+		"a refusal beats a yes":      {[]doctor.Check{row(doctor.OK), doctor.Launch("l", "{}")}, no, doctor.Fail},
+		"no launch that tells":       {[]doctor.Check{row(doctor.OK), doctor.Launch("l", "{}")}, unclear, doctor.Unknown},
+		"no launch that tells, a no": {[]doctor.Check{row(doctor.Fail), doctor.Launch("l", "{}")}, unclear, doctor.Fail},
+		"a requirement":              {doctor.Requirements([]string{"landlock"}), unavailable("requirement_unmet", "no", ""), doctor.Fail},
+		"the container tier":         {[]doctor.Check{doctor.ContainerTier()}, unavailable("field_unavailable", "no", ""), doctor.Fail},
+		"a policy file":              {[]doctor.Check{doctor.LaunchFile("l", "p.json")}, no, doctor.Fail},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := good()
+			p.launch = c.launch
+			if got := doctor.Verdict(doctor.Run(t.Context(), &doctor.Host{Root: fstest.MapFS{}, Probe: p}, c.rows)); got != c.verdict {
+				t.Errorf("got %s, want %s", got, c.verdict)
+			}
+		})
+	}
+}
+
+// TestExplain: the first row that fails and that a launch needs.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	p := good()
+	p.missing = map[string]bool{"user": true}
+	h := &doctor.Host{Root: fixture(t, "ubuntu2404"), UID: 1000, Arch: "amd64", Probe: p}
+	if r, found := doctor.Explain(t.Context(), h); !found || r.Code != "apparmor_userns" || r.Name != "user namespaces" || r.Fix == "" {
+		t.Errorf("got %+v, %v", r, found)
+	}
+	h = &doctor.Host{Root: fixture(t, "debian12"), UID: 1000, Arch: "amd64", Probe: good()}
+	if r, found := doctor.Explain(t.Context(), h); found {
+		t.Errorf("nothing is wrong, got %+v", r)
 	}
 }
 

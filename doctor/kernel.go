@@ -16,7 +16,7 @@ func checkSystem(_ context.Context, h *Host) Result {
 	}
 	switch d.WSL {
 	case 1:
-		return fail("wsl1", seen+" on WSL 1, which has no Linux kernel", "wsl.exe --set-version "+wslName(d)+" 2   # in Windows")
+		return fail("wsl1", seen+" on WSL 1, which has no Linux kernel", "wsl.exe --set-version "+wslName(d)+" 2")
 	case 2:
 		seen += " on WSL 2"
 	}
@@ -45,7 +45,7 @@ func checkKernel(_ context.Context, h *Host) Result {
 	}
 	if v[0] < minimumKernel[0] || v[0] == minimumKernel[0] && v[1] < minimumKernel[1] {
 		return fail("kernel_too_old", fmt.Sprintf("Linux %s; 5.6 or newer is needed (openat2, pidfd_getfd)", text),
-			"upgrade the kernel to 5.6 or newer")
+			words("upgrade the kernel to 5.6 or newer"))
 	}
 	return ok("Linux " + text)
 }
@@ -71,7 +71,7 @@ func checkArchitecture(_ context.Context, h *Host) Result {
 	if h.Arch == "amd64" || h.Arch == "arm64" {
 		return ok(h.Arch)
 	}
-	return fail("architecture_unsupported", h.Arch+": there are seccomp programs for amd64 and arm64 only", "use an amd64 or arm64 machine")
+	return fail("architecture_unsupported", h.Arch+": there are seccomp programs for amd64 and arm64 only", words("use an amd64 or arm64 machine"))
 }
 
 // checkTIOCSTI: with legacy_tiocsti 0 (6.2) the kernel itself refuses to push
@@ -89,9 +89,12 @@ func checkTIOCSTI(_ context.Context, h *Host) Result {
 	return ok("TIOCSTI is on in the kernel; the filter refuses it")
 }
 
-// checkYama: scope 1 and 2 hinder process_vm_readv(2) between unrelated
-// processes, 3 forbids attaching altogether. The supervisor is an ancestor of
-// what it watches, so 1 is fine.
+// checkYama: user notification reads the address of a connection out of the
+// caller's memory with process_vm_readv(2). Scopes 1 and 2 leave that to an
+// ancestor and to whoever has CAP_SYS_PTRACE over the target's user namespace
+// (yama_ptrace_access_check in security/yama/yama_lsm.c), and pinfold owns that
+// namespace; 3 forbids it to everybody, and can't be taken back until the next
+// boot (Documentation/admin-guide/LSM/Yama.rst).
 func checkYama(_ context.Context, h *Host) Result {
 	v, err := h.read("proc/sys/kernel/yama/ptrace_scope")
 	switch {
@@ -99,11 +102,29 @@ func checkYama(_ context.Context, h *Host) Result {
 		return ok("no Yama")
 	case err != nil:
 		return unknown("yama_unknown", err.Error())
-	case v == "0" || v == "1":
+	case v != "3":
 		return ok("Yama ptrace_scope " + v)
 	}
-	return warn("yama_restricts", "Yama ptrace_scope "+v+": user notification can't read a caller's memory, so egress falls back to the proxy",
-		"sudo sysctl kernel.yama.ptrace_scope=1")
+	return warn("yama_restricts", "Yama ptrace_scope 3: a caller's memory can't be read, so egress goes by the proxy and listed sockets are refused",
+		"echo kernel.yama.ptrace_scope=2 | sudo tee /etc/sysctl.d/60-pinfold-yama.conf   # then reboot")
+}
+
+// checkSELinux: what it refuses shows in the rows on namespaces.
+func checkSELinux(_ context.Context, h *Host) Result {
+	v, err := h.read("sys/fs/selinux/enforce")
+	switch {
+	case isNotExist(err):
+		return ok("no SELinux")
+	case err != nil:
+		return unknown("selinux_unknown", err.Error())
+	case v == "0":
+		return ok("SELinux is permissive")
+	}
+	if r, found := causeSELinux(h); found && h.UID != 0 {
+		r.Status = Warn
+		return r
+	}
+	return ok("SELinux is enforcing")
 }
 
 // checkWSLInterop: interop sockets start Windows programs outside of any

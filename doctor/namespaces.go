@@ -11,8 +11,13 @@ import (
 var namespaceKinds = []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"}
 
 func checkUserNamespaces(ctx context.Context, h *Host) Result {
+	if h.first != "" {
+		return unknown("userns_unknown", h.notAsked())
+	}
 	r := h.userNamespaces(ctx)
-	h.noUserns = r.Status == Fail
+	if r.Status == Fail {
+		h.first = "a user namespace"
+	}
 	return r
 }
 
@@ -27,27 +32,35 @@ func (h *Host) userNamespaces(ctx context.Context) Result {
 	case !errors.Is(err, ErrNotThere):
 		return unknown("userns_unknown", err.Error())
 	}
-	if code, why, fix, found := h.usernsCause(); found {
-		return fail(code, why, fix)
+	if r, found := h.usernsCause(); found {
+		return r
 	}
-	return fail("userns_refused", "a user namespace could not be made: "+err.Error(), "ask who administers this machine why user namespaces are refused")
+	if h.filtered() {
+		return fail("userns_filtered", "a seccomp filter is in force that refuses new namespaces", words("start pinfold without that filter"))
+	}
+	return fail("userns_refused", "a user namespace could not be made: "+err.Error(), words("ask who administers this machine why user namespaces are refused"))
 }
 
 // usernsByFacts is for fixtures: a switch that is off is conclusive, none
 // being off is not.
 func (h *Host) usernsByFacts() Result {
-	if code, why, fix, found := h.usernsCause(); found {
-		return fail(code, why, fix)
+	if r, found := h.usernsCause(); found {
+		return r
 	}
 	return unknown("userns_unknown", "no switch is off, but none was made")
 }
 
-// notAsked is what rows say that need a user namespace first.
-const notAsked = "not asked: a user namespace comes first"
+// notAsked is what rows say that need something else first.
+func (h *Host) notAsked() string {
+	if h.first == "" {
+		return "nothing was started"
+	}
+	return "not asked: " + h.first + " comes first"
+}
 
 func checkNamespaces(ctx context.Context, h *Host) Result {
-	if h.Probe == nil || h.noUserns {
-		return unknown("namespaces_unknown", notAsked)
+	if h.Probe == nil || h.first != "" {
+		return unknown("namespaces_unknown", h.notAsked())
 	}
 	if err := h.Probe.Namespaces(ctx, namespaceKinds...); err == nil {
 		return ok(strings.Join(namespaceKinds, " "))
@@ -65,18 +78,18 @@ func checkNamespaces(ctx context.Context, h *Host) Result {
 }
 
 func (h *Host) namespaceFix() string {
-	if _, _, fix, found := h.usernsCause(); found {
-		return fix
+	if r, found := h.usernsCause(); found {
+		return r.Fix
 	}
-	return "enable the namespaces in the kernel's configuration (CONFIG_NAMESPACES and each CONFIG_*_NS)"
+	return words("enable the namespaces in the kernel's configuration (CONFIG_NAMESPACES and each CONFIG_*_NS)")
 }
 
 // checkProc: the kernel refuses a fresh /proc where the one that is visible
 // has parts masked ("mount too revealing", mount_too_revealing in
 // fs/namespace.c), as in most containers.
 func checkProc(ctx context.Context, h *Host) Result {
-	if h.Probe == nil || h.noUserns {
-		return unknown("proc_unknown", notAsked)
+	if h.Probe == nil || h.first != "" {
+		return unknown("proc_unknown", h.notAsked())
 	}
 	err := h.Probe.Namespaces(ctx, "user", "pid", "proc")
 	switch {
@@ -85,8 +98,21 @@ func checkProc(ctx context.Context, h *Host) Result {
 	case !errors.Is(err, ErrNotThere):
 		return unknown("proc_unknown", err.Error())
 	}
-	if name := h.container(); name != "" {
-		return fail("proc_masked", "a fresh /proc is refused: the container's own /proc is partly masked", containerFix(name))
+	seen := "a fresh /proc is refused"
+	if over := h.mountedOver("/proc"); len(over) > 0 {
+		seen += ", since the one here is partly covered: " + strings.Join(over, " ")
 	}
-	return fail("proc_refused", "a fresh /proc is refused", "unmount what is mounted over parts of /proc: findmnt -R /proc")
+	if name := h.container(); name != "" {
+		return fail("proc_masked", seen+"; a container masks its own", containerFix(name))
+	}
+	return fail("proc_refused", seen, h.uncover())
+}
+
+// uncover takes away what covers parts of /proc.
+func (h *Host) uncover() string {
+	over := h.mountedOver("/proc")
+	if len(over) == 0 {
+		return words("see what covers it: findmnt -R /proc")
+	}
+	return "sudo umount " + strings.Join(over, " ")
 }

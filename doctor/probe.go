@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"pinfold/stub/wire"
 )
 
 // ErrNotThere is a conclusive no: the kernel, or a filter in front of it,
@@ -13,73 +15,113 @@ var ErrNotThere = errors.New("not there")
 
 // Prober asks the kernel what no file tells.
 type Prober interface {
-	// Syscall asks for one of the calls in [syscalls], by name.
+	// Syscall asks for one of the calls in [syscalls] or the actions in
+	// [actions], by name.
 	Syscall(name string) error
 	// LandlockABI is 0 where there is no Landlock.
 	LandlockABI() (int, error)
+	// Connections says why connections can't be answered by the supervisor,
+	// and why it can't be told which unix sockets are whose.
+	Connections() (answered, told error)
+	// Disk looks at a directory's file system.
+	Disk(dir string) (Disk, error)
+	// Limits looks for a place for cgroups as a launch does; it makes none.
+	Limits() error
 	// Bubblewrap finds the program that wrap would use.
 	Bubblewrap(ctx context.Context) (Bubblewrap, error)
 	// Namespaces runs bubblewrap's full chain with only the namespaces named
 	// ("user", "pid", …; "proc" mounts a fresh /proc).
 	Namespaces(ctx context.Context, kinds ...string) error
-	// Launch runs true through exactly the code that wrap uses.
+	// Launch runs true through exactly the code that wrap uses, in a throw-away
+	// workspace; {toolbelt} is a socket that somebody listens on.
 	Launch(ctx context.Context, policy string) error
+	// LaunchFile does the same under the policy in a file, in the workspace
+	// that wrap would take.
+	LaunchFile(ctx context.Context, file string) error
 }
 
-// Bubblewrap is what was found on PATH.
-type Bubblewrap struct {
-	Path    string
-	Version [3]int
-	Setuid  bool
-}
-
-// syscalls are asked one by one, with what each is for.
-var syscalls = []struct {
+// asked is something of the kernel's, since which version, and what for.
+type asked struct {
 	name     string
 	since    string
 	use      string
 	required bool
-}{
+}
+
+var syscalls = []asked{
 	{"openat2", "5.6", "resolving paths", true},
 	{"pidfd_open", "5.3", "signals to the right process", true},
-	{"pidfd_getfd", "5.6", "user notification", false},
-	{"seccomp", "3.17", "the system call filter", true},
-	{"seccomp_user_notif", "5.0", "unix sockets by path, transparent egress", false},
+	{"pidfd_getfd", "5.6", "answering connections", false},
 	{"close_range", "5.9", "closing descriptors at once", false},
 }
 
-func checkSyscalls(_ context.Context, h *Host) Result {
-	if h.Probe == nil {
-		return unknown("syscalls_unknown", "the kernel was not asked")
-	}
-	var missing, weaker, unclear []string
-	for _, s := range syscalls {
-		switch err := h.Probe.Syscall(s.name); {
-		case errors.Is(err, ErrNotThere) && s.required:
-			missing = append(missing, s.name+" ("+s.use+", Linux "+s.since+")")
-		case errors.Is(err, ErrNotThere):
-			weaker = append(weaker, s.name+" ("+s.use+", Linux "+s.since+")")
-		case err != nil:
-			unclear = append(unclear, s.name+": "+err.Error())
-		}
-	}
-	return syscallResult(h, missing, weaker, unclear)
+// actions of seccomp(2) that the filters use.
+var actions = []asked{
+	{"errno", "3.5", "refusing calls", true},
+	{"kill_process", "4.14", "ending a process of another ABI", true},
+	{"user_notif", "5.0", "answering connections", false},
 }
 
-func syscallResult(h *Host, missing, weaker, unclear []string) Result {
-	fix := "upgrade the kernel"
-	if name := h.container(); name != "" {
-		fix = containerFix(name)
+func checkSyscalls(_ context.Context, h *Host) Result {
+	return h.ask(syscalls, "",
+		func(seen, fix string) Result { return fail("syscall_missing", seen, fix) },
+		func(seen, fix string) Result { return warn("syscall_optional_missing", seen, fix) })
+}
+
+func checkSeccomp(_ context.Context, h *Host) Result {
+	return h.ask(actions, "seccomp_",
+		func(seen, fix string) Result { return fail("seccomp_missing", seen, fix) },
+		func(seen, fix string) Result { return warn("seccomp_action_missing", seen, fix) })
+}
+
+// ask goes through a list and names what is missing, in the row for what is
+// needed or for what is done without.
+func (h *Host) ask(list []asked, prefix string, needed, optional func(seen, fix string) Result) Result {
+	if h.Probe == nil {
+		return unknown("kernel_not_asked", "the kernel was not asked")
+	}
+	var there, missing, weaker, unclear []string
+	for _, s := range list {
+		label := s.name + " (" + s.use + ", Linux " + s.since + ")"
+		switch err := h.Probe.Syscall(prefix + s.name); {
+		case err == nil:
+			there = append(there, s.name)
+		case !errors.Is(err, ErrNotThere):
+			unclear = append(unclear, s.name+": "+err.Error())
+		case s.required:
+			missing = append(missing, label)
+		default:
+			weaker = append(weaker, label)
+		}
 	}
 	switch {
 	case len(missing) > 0:
-		return fail("syscall_missing", "missing: "+strings.Join(missing, ", "), fix)
+		return needed("missing: "+strings.Join(missing, ", "), h.kernelFix())
 	case len(unclear) > 0:
-		return unknown("syscalls_unknown", strings.Join(unclear, ", "))
+		return unknown("kernel_not_asked", strings.Join(unclear, ", "))
 	case len(weaker) > 0:
-		return warn("syscall_optional_missing", "missing, and done without: "+strings.Join(weaker, ", "), fix)
+		return optional("missing, and done without: "+strings.Join(weaker, ", "), h.kernelFix())
 	}
-	return ok("openat2, pidfd_open, pidfd_getfd, seccomp with user notification, close_range")
+	return ok(strings.Join(there, ", "))
+}
+
+// checkEgress says by which way what is allowed gets out on this machine.
+func checkEgress(_ context.Context, h *Host) Result {
+	if h.Probe == nil {
+		return unknown("egress_unknown", "the kernel was not asked")
+	}
+	answered, told := h.Probe.Connections()
+	abi, err := h.Probe.LandlockABI()
+	switch {
+	case answered != nil:
+		return warn("egress_proxy_only", "by the proxy alone, so programs have to know of proxies, and no policy may list sockets: "+answered.Error(),
+			h.kernelFix())
+	case told != nil:
+		return warn("sockets_not_told", "transparent, for any program; but no policy may list sockets: "+told.Error(), "sudo modprobe unix_diag")
+	case err == nil && abi < wire.LandlockABI:
+		return warn("sockets_need_landlock", fmt.Sprintf("transparent, for any program; but no policy may list sockets: Landlock ABI %d, wanted %d", abi, wire.LandlockABI), "")
+	}
+	return ok("transparent, for any program; unix sockets by path")
 }
 
 // checkLandlock: the second layer. REFER came with ABI 2 (5.19), truncate
@@ -91,51 +133,32 @@ func checkLandlock(_ context.Context, h *Host) Result {
 	abi, err := h.Probe.LandlockABI()
 	switch {
 	case err != nil:
-		return unknown("landlock_unknown", err.Error())
+		r := unknown("landlock_unknown", err.Error())
+		r.Fix = h.kernelFix()
+		return r
+	case abi == 0 && (h.container() != "" || h.filtered()):
+		return warn("landlock_missing", noLandlock, h.kernelFix())
 	case abi == 0:
-		return warn("landlock_missing", "no Landlock: launches lack the second layer and say so; a policy that requires it is refused", landlockFix)
-	case abi < 2:
-		return warn("landlock_old", fmt.Sprintf("Landlock ABI %d: renames between directories would be refused, so it isn't used", abi), "upgrade the kernel to 5.19 or newer")
+		return warn("landlock_missing", noLandlock, h.landlockFix())
+	case abi < wire.LandlockABI:
+		return warn("landlock_old", fmt.Sprintf("Landlock ABI %d: renames between directories would be refused, so it isn't used", abi), words("upgrade the kernel to 5.19 or newer"))
 	case abi < 6:
 		return ok(fmt.Sprintf("Landlock ABI %d (no signal and abstract socket scopes before 6)", abi))
 	}
 	return ok(fmt.Sprintf("Landlock ABI %d", abi))
 }
 
-// landlockFix: the module is often built but not in the list of active ones.
-const landlockFix = `sudo sed -i 's/^GRUB_CMDLINE_LINUX="/&lsm=landlock,lockdown,yama,integrity,apparmor,bpf /' /etc/default/grub && sudo update-grub   # then reboot`
+const noLandlock = "no Landlock: launches lack the second layer and say so; a policy that requires it is refused"
 
-// The versions of bubblewrap that the tests run against.
-var (
-	oldestBubblewrap = [3]int{0, 8, 0}
-	newestBubblewrap = [3]int{0, 13, 99}
-)
-
-func checkBubblewrap(ctx context.Context, h *Host) Result {
-	if h.Probe == nil {
-		return unknown("bwrap_unknown", "bubblewrap was not looked for")
+// landlockFix: the module is often built but not in the list of active ones,
+// which the kernel shows in /sys/kernel/security/lsm.
+func (h *Host) landlockFix() string {
+	const list = "lsm=landlock,$(cat /sys/kernel/security/lsm)"
+	switch h.distro.family() {
+	case debian:
+		return `sudo sed -i "s/^GRUB_CMDLINE_LINUX=\"/&` + list + ` /" /etc/default/grub && sudo update-grub   # then reboot`
+	case fedora:
+		return `sudo grubby --update-kernel=ALL --args="` + list + `"   # then reboot`
 	}
-	b, err := h.Probe.Bubblewrap(ctx)
-	if err != nil {
-		return refused(err, "bwrap_missing", h.distro.install("bubblewrap"))
-	}
-	seen := fmt.Sprintf("%s %d.%d.%d", b.Path, b.Version[0], b.Version[1], b.Version[2])
-	switch {
-	case less(b.Version, oldestBubblewrap):
-		return fail("bwrap_too_old", seen+"; 0.8.0 or newer is needed (--disable-userns)", h.distro.install("bubblewrap"))
-	case b.Setuid:
-		return warn("bwrap_setuid", seen+" is setuid root, which adds code that runs as root", "sudo chmod u-s "+b.Path)
-	case less(newestBubblewrap, b.Version):
-		return warn("bwrap_untested", seen+" is newer than the versions that were tested (0.8 to 0.13)", "")
-	}
-	return ok(seen)
-}
-
-func less(a, b [3]int) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return a[i] < b[i]
-		}
-	}
-	return false
+	return words("add " + list + " to the kernel's command line, and reboot")
 }

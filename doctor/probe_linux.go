@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold/bwrap"
+	"pinfold/bwrap/cgroup"
+	"pinfold/notify"
 	"pinfold/plan"
 )
 
@@ -25,6 +27,8 @@ type Live struct {
 	// Run launches true under a policy document, through the code that wrap
 	// uses; the command hands it in.
 	Run func(ctx context.Context, document string) error
+	// RunFile does so under the policy in a file.
+	RunFile func(ctx context.Context, file string) error
 
 	tool *plan.Tool
 }
@@ -35,11 +39,11 @@ func (l *Live) Bubblewrap(ctx context.Context) (Bubblewrap, error) {
 	if err != nil {
 		return Bubblewrap{}, err
 	}
-	m, err := bwrap.Probe(ctx, tool)
-	if err != nil {
-		return Bubblewrap{}, err
+	b := Bubblewrap{Path: tool.Path}
+	if _, err := fmt.Sscanf(tool.Version, "%d.%d.%d", &b.Version[0], &b.Version[1], &b.Version[2]); err != nil {
+		return Bubblewrap{}, fmt.Errorf("cannot read version %q: %w", tool.Version, err)
 	}
-	return Bubblewrap{Path: tool.Path, Version: m.Version}, nil
+	return b, nil
 }
 
 func (l *Live) locate(ctx context.Context) (plan.Tool, error) {
@@ -97,6 +101,47 @@ func (l *Live) Launch(ctx context.Context, document string) error {
 		return errors.New("nothing to launch with")
 	}
 	return l.Run(ctx, document)
+}
+
+// LaunchFile runs true under the policy in a file.
+func (l *Live) LaunchFile(ctx context.Context, file string) error {
+	if l.RunFile == nil {
+		return errors.New("nothing to launch with")
+	}
+	return l.RunFile(ctx, file)
+}
+
+// Connections asks what the supervisor asks.
+func (l *Live) Connections() (answered, told error) {
+	if err := notify.Available(); err != nil {
+		return err, nil
+	}
+	return nil, notify.CanTellSockets()
+}
+
+// Limits looks where a launch would look.
+func (l *Live) Limits() error {
+	_, err := cgroup.Find(cgroup.Limits{}, cgroup.Options{All: true})
+	return err
+}
+
+// Disk is statfs(2), and access(2) as the effective user.
+func (l *Live) Disk(dir string) (Disk, error) {
+	var st unix.Stat_t
+	var fs unix.Statfs_t
+	if err := errors.Join(unix.Stat(dir, &st), unix.Statfs(dir, &fs)); err != nil {
+		return Disk{}, fmt.Errorf("cannot look at %q: %w", dir, err)
+	}
+	d := Disk{Owner: int(st.Uid), ReadOnly: fs.Flags&unix.ST_RDONLY != 0, Free: int64(fs.Bavail) * int64(fs.Bsize)}
+	if fs.Files > 0 && fs.Ffree == 0 {
+		d.Free = 0 // file systems without inodes of their own say 0 of 0
+	}
+	err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+	d.Writable = err == nil
+	if err != nil && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EROFS) {
+		return Disk{}, fmt.Errorf("cannot tell whether %q can be written: %w", dir, err)
+	}
+	return d, nil
 }
 
 // LandlockABI is landlock_create_ruleset(2)'s version; the errors are those
@@ -157,12 +202,9 @@ var syscallProbes = map[string]func() unix.Errno{
 	"close_range": func() unix.Errno {
 		return errnoOf(unix.CloseRange(1<<30, 1<<30, 0))
 	},
-	"seccomp": func() unix.Errno {
-		return actionAvailable(unix.SECCOMP_RET_KILL_PROCESS)
-	},
-	"seccomp_user_notif": func() unix.Errno {
-		return actionAvailable(unix.SECCOMP_RET_USER_NOTIF)
-	},
+	"seccomp_errno":        func() unix.Errno { return actionAvailable(unix.SECCOMP_RET_ERRNO) },
+	"seccomp_kill_process": func() unix.Errno { return actionAvailable(unix.SECCOMP_RET_KILL_PROCESS) },
+	"seccomp_user_notif":   func() unix.Errno { return actionAvailable(unix.SECCOMP_RET_USER_NOTIF) },
 }
 
 // actionAvailable is seccomp(2)'s SECCOMP_GET_ACTION_AVAIL (4.14).

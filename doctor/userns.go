@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"strconv"
 	"strings"
 )
 
@@ -30,94 +31,134 @@ func (h *Host) container() string {
 
 // usernsCause looks for the switch that keeps user namespaces from working,
 // in the order in which they take effect.
-func (h *Host) usernsCause() (code, why, fix string, found bool) {
-	for _, c := range usernsCauses {
-		if code, why, fix, found = c(h); found {
-			return code, why, fix, true
+func (h *Host) usernsCause() (Result, bool) {
+	for _, cause := range usernsCauses {
+		if r, found := cause(h); found {
+			return r, true
 		}
 	}
-	return "", "", "", false
+	return Result{}, false
 }
 
-var usernsCauses = []func(*Host) (code, why, fix string, found bool){
-	causeMaxNamespaces, causeUsernsClone, causeAppArmor, causeSELinux, causeContainer,
+var usernsCauses = []func(*Host) (Result, bool){
+	causeMaxNamespaces, causeUsernsClone, causeAppArmor, causeSELinux, causeContainer, causeNotBuilt,
 }
 
-// causeMaxNamespaces: user_namespaces(7), the limit counts for everyone.
-func causeMaxNamespaces(h *Host) (string, string, string, bool) {
+// fewNamespaces is below every default: the kernel derives it from memory,
+// and a machine with half a gigabyte gets 2,000.
+const fewNamespaces = 100
+
+// causeMaxNamespaces: namespaces(7), the limit counts for everyone, and for
+// all that a user has made.
+func causeMaxNamespaces(h *Host) (Result, bool) {
 	v, err := h.read("proc/sys/user/max_user_namespaces")
-	if err != nil || v != "0" {
-		return "", "", "", false
+	n, notNumber := strconv.Atoi(v)
+	fix := persist("user.max_user_namespaces", "15000")
+	switch {
+	case err != nil || notNumber != nil || n >= fewNamespaces:
+		return Result{}, false
+	case n == 0:
+		return fail("userns_limit_zero", "user.max_user_namespaces is 0", fix), true
 	}
-	return "userns_limit_zero", "user.max_user_namespaces is 0",
-		persist("user.max_user_namespaces", "15000"), true
+	return fail("userns_limit_low", "user.max_user_namespaces is "+v+", and none is left", fix), true
 }
 
 // causeUsernsClone is a patch of Debian's kernels (and of hardened ones).
-func causeUsernsClone(h *Host) (string, string, string, bool) {
+func causeUsernsClone(h *Host) (Result, bool) {
 	v, err := h.read("proc/sys/kernel/unprivileged_userns_clone")
 	if err != nil || v != "0" || h.UID == 0 {
-		return "", "", "", false
+		return Result{}, false
 	}
-	return "userns_clone_off", "kernel.unprivileged_userns_clone is 0",
-		persist("kernel.unprivileged_userns_clone", "1"), true
+	return fail("userns_clone_off", "kernel.unprivileged_userns_clone is 0", persist("kernel.unprivileged_userns_clone", "1")), true
 }
 
 // causeAppArmor: Ubuntu 23.10 and later let an unprivileged user namespace
 // start but take its capabilities away, unless the program has a profile that
 // says "userns,". The profile is the better fix: the switch is for all.
-func causeAppArmor(h *Host) (string, string, string, bool) {
+func causeAppArmor(h *Host) (Result, bool) {
 	v, err := h.read("proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 	if err != nil || v == "0" || h.UID == 0 {
-		return "", "", "", false
+		return Result{}, false
 	}
 	if h.exists("etc/apparmor.d/bwrap-userns-restrict") || h.exists("etc/apparmor.d/bwrap") {
-		return "apparmor_profile", "AppArmor restricts user namespaces, and its profile for bwrap takes capabilities from what bwrap starts",
-			appArmorFix, true
+		return fail("apparmor_profile", "AppArmor restricts user namespaces, and its profile for bwrap takes capabilities from what bwrap starts",
+			h.appArmorFix()), true
 	}
-	return "apparmor_userns", "kernel.apparmor_restrict_unprivileged_userns is 1, and no AppArmor profile lets bwrap make user namespaces", appArmorFix, true
+	return fail("apparmor_userns", "kernel.apparmor_restrict_unprivileged_userns is 1, and no AppArmor profile lets bwrap make user namespaces",
+		h.appArmorFix()), true
 }
 
-// appArmorFix gives bwrap the profile that flatpak's packaging gives it.
-const appArmorFix = `printf 'abi <abi/4.0>,\ninclude <tunables/global>\nprofile bwrap /usr/bin/bwrap flags=(unconfined) {\n  userns,\n}\n' | sudo tee /etc/apparmor.d/bwrap
+// appArmorFix gives bwrap a profile that leaves it alone. The one that some
+// packages bring for the same program has to go: two would contend for it.
+func (h *Host) appArmorFix() string {
+	fix := ""
+	if other := "etc/apparmor.d/bwrap-userns-restrict"; h.exists(other) {
+		fix = "sudo apparmor_parser -R /" + other + "\nsudo mv /" + other + " /etc/apparmor.d/disable/\n"
+	}
+	return fix + `printf 'abi <abi/4.0>,\ninclude <tunables/global>\nprofile bwrap /usr/bin/bwrap flags=(unconfined) {\n  userns,\n}\n' | sudo tee /etc/apparmor.d/bwrap
 sudo apparmor_parser -r /etc/apparmor.d/bwrap`
+}
 
 // causeSELinux: the boolean exists in some policies only.
-func causeSELinux(h *Host) (string, string, string, bool) {
+func causeSELinux(h *Host) (Result, bool) {
 	v, err := h.read("sys/fs/selinux/booleans/unconfined_user_ns_create")
 	if err != nil || !strings.HasPrefix(v, "0") {
-		return "", "", "", false
+		return Result{}, false
 	}
-	return "selinux_userns", "the SELinux boolean unconfined_user_ns_create is off", "sudo setsebool -P unconfined_user_ns_create on", true
+	return fail("selinux_userns", "the SELinux boolean unconfined_user_ns_create is off", "sudo setsebool -P unconfined_user_ns_create on"), true
 }
 
 // causeContainer: a container's default seccomp profile refuses unshare(2)
-// and mount(2), and a container without its own /proc masks gone refuses a
-// fresh /proc.
-func causeContainer(h *Host) (string, string, string, bool) {
+// and mount(2).
+func causeContainer(h *Host) (Result, bool) {
 	name := h.container()
 	if name == "" {
-		return "", "", "", false
+		return Result{}, false
 	}
-	status, err := h.read("proc/self/status")
-	filtered := err == nil && strings.Contains(status, "Seccomp:\t2")
 	why := "pinfold runs inside a container (" + name + ")"
-	if filtered {
+	if h.filtered() {
 		why += " whose seccomp profile refuses new namespaces"
 	}
-	return "inside_container", why, containerFix(name), true
+	return fail("inside_container", why, containerFix(name)), true
+}
+
+// causeNotBuilt: the limit is there only with user namespaces themselves
+// (kernel/ucount.c, CONFIG_USER_NS).
+func causeNotBuilt(h *Host) (Result, bool) {
+	if !h.exists("proc/sys") || h.exists("proc/sys/user/max_user_namespaces") {
+		return Result{}, false
+	}
+	return fail("userns_not_built", "the kernel was built without user namespaces", words("use a kernel with CONFIG_USER_NS=y")), true
+}
+
+// filtered reports whether a seccomp filter is in force: proc(5), "Seccomp".
+func (h *Host) filtered() bool {
+	status, err := h.read("proc/self/status")
+	return err == nil && strings.Contains(status, "Seccomp:\t2")
 }
 
 func containerFix(name string) string {
 	switch name {
 	case "docker", "containerd":
-		return "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …"
+		return words("start the container with: docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …")
 	case "podman":
-		return "podman run --security-opt seccomp=unconfined --security-opt unmask=ALL …"
+		return words("start the container with: podman run --security-opt seccomp=unconfined --security-opt unmask=ALL …")
 	case "kubepods":
-		return "set securityContext.seccompProfile.type: Unconfined and procMount: Unmasked on the pod"
+		return words("set securityContext.seccompProfile.type: Unconfined and procMount: Unmasked on the pod")
 	}
-	return "run pinfold outside of the container"
+	return words("run pinfold outside of the container")
+}
+
+// kernelFix is what helps where the kernel refuses a call that it should have:
+// a profile in front of it, else a newer one.
+func (h *Host) kernelFix() string {
+	switch name := h.container(); {
+	case name != "":
+		return containerFix(name)
+	case h.filtered():
+		return words("a seccomp filter is in force here: start pinfold without it")
+	}
+	return words("upgrade the kernel")
 }
 
 // persist sets a sysctl now and for every later boot.
@@ -133,7 +174,7 @@ func checkContainer(_ context.Context, h *Host) Result {
 	case name == "":
 		return ok("not in a container")
 	case name == "gVisor":
-		return warn("inside_gvisor", "in gVisor, which offers no Landlock and only some namespaces", "run pinfold outside of gVisor")
+		return warn("inside_gvisor", "in gVisor, which offers no Landlock and only some namespaces", words("run pinfold outside of gVisor"))
 	case h.UID == 0:
 		return warn("root_in_container", "root inside a container ("+name+"): the rows below say what that allows", "")
 	}
