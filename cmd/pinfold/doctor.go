@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -9,12 +10,13 @@ import (
 	"golang.org/x/term"
 
 	"pinfold/doctor"
+	"pinfold/policy"
 )
 
 // doctorFlags are the flags of doctor.
 type doctorFlags struct {
-	json, fix bool
-	policy    string
+	json, fix    bool
+	policy, tier string
 }
 
 func (p *program) doctorCommand() *cli.Command {
@@ -25,25 +27,22 @@ func (p *program) doctorCommand() *cli.Command {
 		Flags: []cli.Flag{
 			yes("json", "print the rows as one JSON object", &f.json),
 			yes("fix", "print only the commands that help", &f.fix),
-			one("policy", "also ask whether a launch under the policy in `FILE` works", &f.policy),
+			one("policy", "also ask whether a launch under the policy in `FILE` works from here", &f.policy),
+			one("tier", "kind of boundary to ask for: `process|container`", &f.tier),
 		},
 		Action: func(c *cli.Context) error { return p.doctor(c, f) },
 	}
 }
 
-// doctor exits 0 when the process tier works and 1 when it doesn't, or when
+// doctor exits 0 when the tier asked for works and 1 when it doesn't, or when
 // that couldn't be told.
 func (p *program) doctor(c *cli.Context, f *doctorFlags) error {
 	if c.Args().Present() || f.json && f.fix {
 		return &usageError{why: "cannot run doctor: it takes no arguments, and --json or --fix", fix: "see 'pinfold doctor --help'"}
 	}
-	checks := doctor.Checks()
-	if f.policy != "" {
-		document, err := os.ReadFile(f.policy)
-		if err != nil {
-			return err
-		}
-		checks = append(checks, doctor.Launch("launch: "+filepath.Base(f.policy), string(document)))
+	checks, err := f.checks()
+	if err != nil {
+		return err
 	}
 	rows := doctor.Run(c.Context, p.host(), checks)
 	if err := p.printRows(rows, f); err != nil {
@@ -54,6 +53,26 @@ func (p *program) doctor(c *cli.Context, f *doctorFlags) error {
 		return exitCode(exitFailed)
 	}
 	return nil
+}
+
+// checks are the rows that the flags ask for.
+func (f *doctorFlags) checks() ([]doctor.Check, error) {
+	checks := doctor.Checks()
+	if f.policy != "" {
+		pol, err := policy.Load(f.policy)
+		if err != nil {
+			return nil, err
+		}
+		checks = append(checks, doctor.Requirements(pol.Require)...)
+		checks = append(checks, doctor.LaunchFile("launch: "+filepath.Base(f.policy), f.policy))
+	}
+	switch policy.Tier(f.tier) {
+	case "", policy.TierProcess:
+		return checks, nil
+	case policy.TierContainer:
+		return append(checks, doctor.ContainerTier()), nil
+	}
+	return nil, &usageError{why: fmt.Sprintf("cannot ask for tier %q: there is no such tier", f.tier), fix: "use --tier process or --tier container"}
 }
 
 func (p *program) printRows(rows []doctor.Result, f *doctorFlags) error {
@@ -74,10 +93,16 @@ func (p *program) host() *doctor.Host {
 	if err != nil {
 		state = ""
 	}
+	h := p.machine()
+	h.State, h.Policies = state, p.policiesFound(state)
+	return h
+}
+
+// machine is this machine, less what is pinfold's own.
+func (p *program) machine() *doctor.Host {
 	return &doctor.Host{
 		Root: os.DirFS("/"), Arch: runtime.GOARCH, UID: os.Geteuid(),
-		Probe: p.prober(p.state), State: state, Path: filepath.SplitList(os.Getenv("PATH")),
-		Policies: p.policiesFound(state),
+		Probe: p.prober(p.state), Path: filepath.SplitList(os.Getenv("PATH")),
 	}
 }
 

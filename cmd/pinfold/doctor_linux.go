@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -21,25 +23,76 @@ const launchTimeout = 30 * time.Second
 // prober asks this machine. Its launches are this very program's wrap, so
 // that doctor can't say yes where wrap would refuse, nor the reverse.
 func (p *program) prober(state string) doctor.Prober {
-	return &doctor.Live{Path: os.Getenv("PATH"), Run: func(ctx context.Context, document string) error {
-		return tryLaunch(ctx, state, document)
-	}}
+	return &doctor.Live{
+		Path: os.Getenv("PATH"),
+		Run: func(ctx context.Context, document string) error {
+			return tryDocument(ctx, state, document)
+		},
+		RunFile: func(ctx context.Context, file string) error {
+			return tryLaunch(ctx, state, "", "--policy", file)
+		},
+	}
 }
 
-// tryLaunch runs true under a policy and returns wrap's refusal.
-func tryLaunch(ctx context.Context, state, document string) error {
+// tryDocument runs true in a throw-away workspace, with a socket to grant
+// where the policy speaks of one.
+func tryDocument(ctx context.Context, state, document string) error {
+	args := []string{"--policy", "/dev/stdin", "--workspace", "tmp"}
+	if strings.Contains(document, "{toolbelt}") {
+		socket, stop, err := listenSomewhere(ctx)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		args = append(args, "--toolbelt", socket)
+	}
+	return tryLaunch(ctx, state, document, args...)
+}
+
+// listenSomewhere listens on a unix socket in the first directory that can
+// hold one: a full /tmp says nothing about launches.
+func listenSomewhere(ctx context.Context) (socket string, stop func(), err error) {
+	var why error
+	for _, parent := range []string{os.TempDir(), "/dev/shm", "/var/tmp", os.Getenv("XDG_RUNTIME_DIR")} {
+		socket, stop, err := listenIn(ctx, parent)
+		if err == nil {
+			return socket, stop, nil
+		}
+		why = errors.Join(why, err)
+	}
+	return "", nil, fmt.Errorf("cannot listen on a unix socket anywhere: %w", why)
+}
+
+// listenIn makes a directory for the socket. Nobody is expected to connect, so
+// nothing is accepted.
+func listenIn(ctx context.Context, parent string) (socket string, stop func(), err error) {
+	dir, err := os.MkdirTemp(parent, "pinfold-doctor-")
+	if err != nil {
+		return "", nil, err
+	}
+	socket = filepath.Join(dir, "socket")
+	l, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return socket, func() { _, _ = l.Close(), os.RemoveAll(dir) }, nil
+}
+
+// tryLaunch runs true by wrap, with a policy to read, and returns wrap's
+// refusal.
+func tryLaunch(ctx context.Context, state, stdin string, flags ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, launchTimeout)
 	defer cancel()
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("cannot find this program: %w", err)
 	}
-	args := []string{"wrap", "--quiet", "--error-format", "json", "--policy", "/dev/stdin", "--workspace", "tmp"}
+	args := append([]string{"wrap", "--quiet", "--error-format", "json"}, flags...)
 	if state != "" {
 		args = append(args, "--state", state)
 	}
 	cmd := exec.CommandContext(ctx, self, append(args, "--", "true")...)
-	cmd.Stdin = strings.NewReader(document)
+	cmd.Stdin = strings.NewReader(stdin)
 	cmd.WaitDelay = time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

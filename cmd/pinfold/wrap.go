@@ -80,7 +80,7 @@ func (p *program) wrap(c *cli.Context, f *wrapFlags) error {
 	out := newOutcome(f)
 	argv, noCommand := commandOf(c)
 	if err = cmp.Or(noCommand, err); err == nil {
-		err = p.wrapCommandLine(c.Context, f, argv, o, out)
+		err = p.diagnosed(c.Context, p.wrapCommandLine(c.Context, f, argv, o, out))
 	}
 	return out.finish(p, err)
 }

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"pinfold/doctor"
+	"pinfold/policy"
+)
+
+// machineCodes are the refusals that a row of doctor's can explain better
+// than the launch that met the obstacle.
+var machineCodes = []string{ //nolint:gochecknoglobals // a table
+	"bwrap_missing", "bwrap_untrusted", "bwrap_broken", "bwrap_too_old", "bwrap_failed",
+	"stub_failed", "seccomp_failed", "listen_failed", "privileges_left", "canary_failed",
+	"no_root_mount", "launch_failed",
+}
+
+// diagnoseTimeout bounds what is asked after a launch has failed.
+const diagnoseTimeout = 5 * time.Second
+
+// diagnosed names, in the refusal of a launch that this machine couldn't make,
+// the row of doctor that fails and what to type. An error that isn't about the
+// machine, or that no row explains, is returned as it is.
+func (p *program) diagnosed(ctx context.Context, err error) error {
+	if err == nil || isOutcome(err) {
+		return err
+	}
+	r := asRefusal(err)
+	if r.Reason != policy.Unavailable || !slices.Contains(machineCodes, r.Code) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, diagnoseTimeout)
+	defer cancel()
+	row, found := doctor.Explain(ctx, p.machine())
+	if !found {
+		return err
+	}
+	return explained(r, row, err)
+}
+
+// isOutcome: a command that ran, an interruption and a wrong command line
+// aren't refusals.
+func isOutcome(err error) bool {
+	var code exitCode
+	var usage *usageError
+	var stopped *interruption
+	return errors.As(err, &code) || errors.As(err, &usage) || errors.As(err, &stopped)
+}
+
+// explained is a refusal with a row's words.
+func explained(r *policy.Refusal, row doctor.Result, err error) *policy.Refusal {
+	e := *r
+	e.Err = err
+	if row.Code != r.Code {
+		e.Why += fmt.Sprintf(" (doctor: %s: %s)", row.Name, row.Seen)
+	}
+	if fix := oneFix(row.Fix); fix != "" {
+		e.Fix = fix
+	}
+	return &e
+}
+
+// oneFix is a row's fix as one line. Its commands belong together; advice that
+// follows them doesn't.
+func oneFix(fix string) string {
+	var commands, advice []string
+	for line := range strings.SplitSeq(fix, "\n") {
+		if text, isAdvice := strings.CutPrefix(line, "# "); isAdvice {
+			advice = append(advice, text)
+		} else if line != "" {
+			commands = append(commands, line)
+		}
+	}
+	if len(commands) > 0 {
+		return strings.Join(commands, " && ")
+	}
+	return strings.Join(advice, "; ")
+}
