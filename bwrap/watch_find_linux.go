@@ -26,9 +26,10 @@ type victim struct {
 func (v *victim) close() { closeFD(&v.dir) }
 
 // find answers what stands at a watched path, nil for nothing. A symbolic link
-// on the way is answered as well: the guarded name could be reached through
-// it, now or later.
-func find(path string) (*victim, error) {
+// on the way is answered as well, where it lies in the write grant: the
+// guarded name could be reached through it, now or later. Above the grant
+// nobody inside can have made one, so it is the host's, and left alone.
+func find(path, root string) (*victim, error) {
 	dir, err := openDir(filepath.Dir(path))
 	switch {
 	case err == nil:
@@ -36,7 +37,7 @@ func find(path string) (*victim, error) {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
 		return nil, nil //nolint:nilnil // nothing is an answer
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EACCES):
-		return findOnTheWay(path)
+		return findOnTheWay(path, root)
 	}
 	return nil, err
 }
@@ -86,15 +87,19 @@ func openUp(dir int) error {
 	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(dir), st.Mode&0o7777|0o700)
 }
 
-// findOnTheWay goes down by single names: to the first symbolic link, and
-// through directories that were closed to this side.
-func findOnTheWay(path string) (*victim, error) {
-	dir, err := openDir("/")
-	if err != nil {
-		return nil, err
+// findOnTheWay goes down from the write grant by single names: to the first
+// symbolic link, and through directories that were closed to this side. A
+// grant that can't be reached any more is another watch's business.
+func findOnTheWay(path, root string) (*victim, error) {
+	if root == "" || !isBelow(path, root) {
+		return nil, nil //nolint:nilnil // nothing is an answer
 	}
-	at := ""
-	for _, name := range strings.Split(strings.TrimPrefix(path, "/"), "/") {
+	dir, err := openDir(root)
+	if err != nil {
+		return nil, ignoreLost(err)
+	}
+	at := strings.TrimSuffix(root, "/")
+	for _, name := range strings.Split(strings.TrimPrefix(path[len(at):], "/"), "/") {
 		at += "/" + name
 		v, err := findIn(dir, at)
 		if v == nil || at == path || v.mode&unix.S_IFMT == unix.S_IFLNK {
@@ -107,6 +112,14 @@ func findOnTheWay(path string) (*victim, error) {
 		}
 	}
 	return nil, fmt.Errorf("cannot look at %q: it has no name", path)
+}
+
+// ignoreLost passes over a write grant that has gone or was replaced.
+func ignoreLost(err error) error {
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EACCES) {
+		return nil
+	}
+	return ignoreGone(err)
 }
 
 // takeAway removes it, and answers where its content is kept, "" where it had

@@ -50,3 +50,28 @@ func TestOpenRegularOpensFilesAlone(t *testing.T) {
 		t.Errorf("a FIFO: %v", err)
 	}
 }
+
+// A link on the way to a guarded name is taken away only where the command can
+// have made it: one above the write grant is the host's.
+func TestFindLeavesLinksAboveTheGrant(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(top, "real/ws/sub"), 0o700),
+		os.Symlink("real", filepath.Join(top, "link")),
+		os.Symlink("sub", filepath.Join(top, "real/ws/.claude")),
+		os.Mkdir(filepath.Join(top, "real/ws/sub/hooks"), 0o700),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v, err := find(top+"/link/ws/.claude/hooks", top+"/link/ws"); v != nil || err != nil {
+		t.Errorf("a link above the grant: got %+v, %v", v, err)
+	}
+	v, err := find(top+"/real/ws/.claude/hooks", top+"/real/ws")
+	if err != nil || v == nil || v.path != top+"/real/ws/.claude" {
+		t.Fatalf("control, a link in the grant: got %+v, %v", v, err)
+	}
+	v.close()
+}

@@ -23,9 +23,15 @@ const watchDir = "watches"
 
 // watchNote is what a lease says.
 type watchNote struct {
-	Began int64    `json:"began_ns"`
-	Paths []string `json:"paths"`
-	Keep  string   `json:"keep"`
+	Began int64         `json:"began_ns"`
+	Names []watchedName `json:"names"`
+	Keep  string        `json:"keep"`
+}
+
+// watchedName is one name, and the write grant that it lies in.
+type watchedName struct {
+	Path string `json:"path"`
+	Root string `json:"root"`
 }
 
 // watchLease is one run's. A nil one is of a run that watches nothing.
@@ -41,7 +47,7 @@ func newWatchLease(state, keep string, watches []guard.Watch) (*watchLease, erro
 	}
 	n := watchNote{Began: time.Now().UnixNano(), Keep: keep}
 	for _, w := range watches {
-		n.Paths = append(n.Paths, w.Path)
+		n.Names = append(n.Names, watchedName{w.Path, w.Root})
 	}
 	text, err := json.Marshal(n)
 	if err != nil {
@@ -153,8 +159,8 @@ func (n watchNote) during(t int64, until time.Time) bool {
 // the name (which changes an inode's ctime).
 func (n watchNote) clear(until time.Time) (removed []string, err error) {
 	r := newRoom()
-	for _, p := range n.Paths {
-		v, err := find(p)
+	for _, p := range n.Names {
+		v, err := find(p.Path, p.Root)
 		if err != nil {
 			return removed, err
 		}
@@ -167,7 +173,7 @@ func (n watchNote) clear(until time.Time) (removed []string, err error) {
 		}
 		v.close()
 		if err != nil && !errors.Is(err, unix.ENOENT) {
-			return removed, fmt.Errorf("cannot clear %q: %w", p, err)
+			return removed, fmt.Errorf("cannot clear %q: %w", p.Path, err)
 		}
 	}
 	return removed, nil

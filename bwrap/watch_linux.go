@@ -70,7 +70,7 @@ func (t *taker) paths() []string {
 // take clears every watched name that is taken.
 func (t *taker) take() *loss {
 	for _, w := range t.watches {
-		v, err := find(w.Path)
+		v, err := find(w.Path, w.Root)
 		if err == nil && v == nil {
 			continue
 		}

@@ -13,6 +13,9 @@ const emptyJSON = "{}\n"
 // The supervisor takes away what appears.
 type Watch struct {
 	Path string
+	// Root is the write grant that it lies in: nothing above it can have been
+	// put there from inside.
+	Root string
 	// Kind is what usually stands at such a path, Missing where that isn't
 	// known. What appears is taken away whatever its kind.
 	Kind Kind
@@ -50,7 +53,7 @@ func (d *derived) add(n *node, v, up verdict) {
 			d.absent = append(d.absent, entryFor(n, v))
 		}
 	case watched(v.rule.Class):
-		d.watches = append(d.watches, Watch{Path: n.path, Kind: usualKind(n), Rule: v.rule})
+		d.watches = append(d.watches, Watch{Path: n.path, Root: up.at, Kind: usualKind(n), Rule: v.rule})
 	default:
 		d.entries = append(d.entries, entryFor(n, v))
 	}

@@ -246,6 +246,9 @@ func TestWatches(t *testing.T) {
 	got := map[string]guard.Kind{}
 	for _, w := range (launch{write: []string{"{workspace}"}}).grant(tr).Watches() {
 		got[strings.TrimPrefix(w.Path, tr.root+"/")] = w.Kind
+		if w.Root != tr.root+"/ws" {
+			t.Errorf("%s is said to lie in the grant %q", w.Path, w.Root)
+		}
 	}
 	if _, ok := got["ws/.vscode"]; ok {
 		t.Error("an existing name is watched, not covered")
