@@ -135,7 +135,7 @@ func (w *writer) rule(verb, ops, filter, p string) {
 	if err != nil && w.err == nil {
 		w.err = err
 	}
-	w.line("(" + verb + " " + ops + " (" + filter + " " + ref + "))")
+	w.line("(" + verb + " " + ops + "\n  (" + filter + " " + ref + "))")
 }
 
 // fixed writes what every process needs, from the table in services.go.
@@ -257,7 +257,7 @@ func (v view) readable(p string) bool {
 // entry writes one rule of the Grant. A denied or read-only path is a
 // subpath whatever stands there now, so that nothing can be made beneath it.
 func (w *writer) entry(e guard.Entry) {
-	w.comment("%s: %s (%s, %s)", e.Access, e.Rule.Text, e.Rule.Class, e.Rule.Source)
+	w.comment("%s %s: %s (%s, %s)", e.Access, e.Path, e.Rule.Text, e.Rule.Class, e.Rule.Source)
 	switch e.Access {
 	case guard.ReadWrite:
 		w.rule("allow", allOps, filterFor(e.Kind), e.Path)
@@ -280,7 +280,7 @@ func filterFor(k guard.Kind) string {
 // file-write-unlink on the old name. It comes after every allow.
 func (w *writer) pins(pins []guard.Pin) {
 	for _, p := range pins {
-		w.comment("pinned: something beneath it is covered")
+		w.comment("%s keeps its name: something beneath it is covered", p.Path)
 		w.rule("deny", "file-write-unlink", "literal", p.Path)
 	}
 }

@@ -41,12 +41,12 @@ func (w *writer) unmadeName(v view, p, ops string, rule guard.Rule, made map[str
 	if root == "" {
 		return
 	}
-	w.comment("must not be made, in any spelling: %s (%s, %s)", rule.Text, rule.Class, rule.Source)
+	w.comment("%s must not be made, in any spelling: %s (%s, %s)", p, rule.Text, rule.Class, rule.Source)
 	w.folded(ops, root, p, true)
 	for d := path.Dir(p); d != root; d = path.Dir(d) {
 		if !made[d] {
 			made[d] = true
-			w.comment("nor be moved into place with this directory, where there is none yet")
+			w.comment("nor be moved into place with %s, where there is none yet", d)
 			w.folded(makeOps, root, d, false)
 		}
 	}
@@ -64,7 +64,7 @@ func (w *writer) folded(ops, root, p string, beneath bool) {
 	if beneath {
 		filter += ` #"` + pattern + `/"`
 	}
-	w.line("(deny " + ops + " (regex " + filter + "))")
+	w.line("(deny " + ops + "\n  (regex " + filter + "))")
 }
 
 // writableAbove is the write grant that p would be made in, or "" where the
