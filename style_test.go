@@ -55,9 +55,18 @@ func bannedCalls() map[string]string {
 	}
 }
 
+// mayCall are the exceptions, file and call, each with its reason.
+func mayCall() map[string]string {
+	return map[string]string{
+		"bwrap/boundary_mend_linux.go time.Sleep": "the host doesn't tell when it has finished",
+		"seatbelt/start.go exec.Command":          "a supervised process ends by signals, as the caller's does",
+		"seatbelt/log.go exec.Command":            "it lives as long as the run",
+	}
+}
+
 func TestBannedCalls(t *testing.T) {
 	t.Parallel()
-	banned := bannedCalls()
+	banned, excepted := bannedCalls(), mayCall()
 	for _, s := range sources(t) {
 		if s.isTest() || strings.HasPrefix(s.dir, "integration") {
 			continue
@@ -68,7 +77,7 @@ func TestBannedCalls(t *testing.T) {
 				return true
 			}
 			name := qualified(call.Fun)
-			if why, ok := banned[name]; ok && !(name == "os.Exit" && s.file.Name.Name == "main") {
+			if why, ok := banned[name]; ok && !(name == "os.Exit" && s.file.Name.Name == "main") && excepted[s.path+" "+name] == "" {
 				t.Errorf("%s: %s: %s", s.at(call), name, why)
 			}
 			return true

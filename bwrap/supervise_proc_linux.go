@@ -23,9 +23,9 @@ type proc struct {
 // The fields of stat after the command's name, which is in parentheses and
 // may itself hold any byte, a parenthesis too: field 3 comes first.
 const (
-	statState = 3 - 3
-	statPPID  = 4 - 3
-	statStart = 22 - 3
+	statState = 0
+	statPPID  = 1
+	statStart = 19
 )
 
 func readProc(pid int) (proc, error) {

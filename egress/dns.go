@@ -135,13 +135,13 @@ func (t *Transparent) answerName(query []byte) []byte {
 
 // look answers a question into reply.
 func (t *Transparent) look(q dnsmessage.Question, reply *dnsmessage.Message) dnsmessage.RCode {
-	name, addr, isAddr, err := policy.NormalizeHost(strings.TrimSuffix(q.Name.String(), "."))
+	name, _, isAddr, err := policy.NormalizeHost(strings.TrimSuffix(q.Name.String(), "."))
 	if err != nil || isAddr || q.Class != dnsmessage.ClassINET {
 		return dnsmessage.RCodeRefused
 	}
+	addr := loopback4
 	switch {
 	case name == "localhost":
-		addr = loopback4
 	case !t.knows(name):
 		return dnsmessage.RCodeRefused
 	case q.Type == dnsmessage.TypeAAAA:

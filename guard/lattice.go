@@ -232,16 +232,3 @@ func (l *lattice) each(visit func(n *node, v, up verdict)) {
 		visit(n, v, up)
 	}
 }
-
-// under are the sorted nodes beneath a path.
-func under(sorted []*node, p string) []*node {
-	i, _ := slices.BinarySearchFunc(sorted, p, func(n *node, p string) int { return comparePaths(n.path, p) })
-	j := i
-	for j < len(sorted) && within(sorted[j].path, p) {
-		j++
-	}
-	if i < j && sorted[i].path == p {
-		i++
-	}
-	return sorted[i:j]
-}

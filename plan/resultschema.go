@@ -7,7 +7,7 @@ import "encoding/json"
 
 type object = map[string]any
 
-func text(about string) object { return object{"type": "string", "description": about} }
+func text(about string) object  { return object{"type": "string", "description": about} }
 func count(about string) object { return object{"type": "integer", "minimum": 0, "description": about} }
 
 func number(about string) object  { return object{"type": "number", "minimum": 0, "description": about} }
