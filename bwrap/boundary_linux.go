@@ -2,11 +2,11 @@ package bwrap
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -33,9 +33,9 @@ import (
 type boundary struct {
 	launch *Launch
 	judge  judge
-	init   int      // the sandbox's pid 1
-	root   int      // the sandbox's root directory
-	table  *os.File // its mount table
+	init   int // the sandbox's pid 1
+	root   int // the sandbox's root directory
+	table  int // its mount table
 	// The sandbox's mount namespace, and the user namespace that owns it.
 	mountNS, userNS int
 
@@ -57,7 +57,7 @@ type boundary struct {
 // seenMount is one mount of the sandbox's table.
 type seenMount struct {
 	guard.MountPoint
-	own bool // bubblewrap made it: the host had nothing like it
+	own bool // bubblewrap made it, or mending
 }
 
 // loss is how the boundary was lost.
@@ -71,8 +71,11 @@ func (l *loss) Error() string { return fmt.Sprintf("the boundary was lost at %q:
 // watchBoundary begins to watch. It is called while the stub waits for its Go,
 // so that what changes from here on is noticed, and what has changed before is
 // what the stub compares.
-func (s *launcher) watchBoundary() error {
+func (s *launcher) watchBoundary(ctx context.Context) error {
 	b, err := newBoundary(s.Process)
+	if err != nil && alive(s.family.stubFD) != nil {
+		return s.brokeOff(ctx, errClosed)
+	}
 	if err != nil {
 		return fmt.Errorf("cannot watch the boundary: %w", err)
 	}
@@ -83,7 +86,7 @@ func (s *launcher) watchBoundary() error {
 
 func newBoundary(p *Process) (*boundary, error) {
 	b := &boundary{
-		launch: p.launch, judge: p.launch.judge, init: p.family.init.pid, root: -1, wake: -1, mountNS: -1, userNS: -1, done: make(chan struct{}),
+		launch: p.launch, judge: p.launch.judge, init: p.family.init.pid, root: -1, table: -1, wake: -1, mountNS: -1, userNS: -1, done: make(chan struct{}),
 		notice: p.notice, emit: p.emit, kill: func() { p.Kill(BoundaryLost) },
 	}
 	if err := b.open(p); err != nil {
@@ -116,8 +119,10 @@ func (b *boundary) open(p *Process) (err error) {
 	if b.root, err = unix.Open(procPath(pid, "root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return fmt.Errorf("cannot open the root of process %d: %w", pid, err)
 	}
-	if b.table, err = os.Open(procPath(pid, "mountinfo")); err != nil {
-		return err
+	// Not an [os.File]: Go's own poller would take the news for itself, which the
+	// kernel gives once for each open file.
+	if b.table, err = unix.Open(procPath(pid, "mountinfo"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("cannot open the mount table of process %d: %w", pid, err)
 	}
 	if err := b.openNamespaces(pid); err != nil {
 		return err
@@ -157,15 +162,13 @@ func (b *boundary) firstTable() error {
 	b.mounts = map[int]seenMount{}
 	ours := map[string]bool{}
 	for _, m := range b.launch.Plan.Mounts {
-		ours[m.Path] = true
-	}
-	for _, f := range b.launch.fresh {
-		ours[f.Path] = true
+		ours[freshNames(b.launch.fresh).path(m.Path)] = true
 	}
 	for _, m := range list {
 		had := b.judge != nil && b.judge.Had(m)
-		b.mounts[m.ID] = seenMount{m, !had}
-		if had || ours[m.Path] || isBelow(m.Path, "/dev") || m.Path == "/proc" || isBelow(m.Path, "/proc") {
+		own := !had && (ours[m.Path] || m.Path == "/proc" || isBelow(m.Path, "/proc") || isBelow(m.Path, "/dev"))
+		b.mounts[m.ID] = seenMount{m, own}
+		if had || own {
 			continue
 		}
 		if l := b.judgeLate(m); l != nil {
@@ -180,14 +183,25 @@ func (b *boundary) firstTable() error {
 const maxTable = 32 << 20
 
 func (b *boundary) readTable() ([]guard.MountPoint, error) {
-	if _, err := b.table.Seek(0, io.SeekStart); err != nil {
+	if _, err := unix.Seek(b.table, 0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(b.table, maxTable))
-	if err != nil {
-		return nil, err
+	text := make([]byte, 0, 32<<10)
+	for {
+		text = slices.Grow(text, 4<<10)
+		n, err := unix.Read(b.table, text[len(text):cap(text)])
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return nil, err
+		case len(text) > maxTable:
+			return nil, fmt.Errorf("more than %d bytes", maxTable)
+		case n == 0:
+			return guard.ReadMounts(bytes.NewReader(text))
+		}
+		text = text[:len(text)+n]
 	}
-	return guard.ReadMounts(bytes.NewReader(text))
 }
 
 // heartbeat is how often the lease of the watched names is renewed.
@@ -200,7 +214,7 @@ func (b *boundary) loop() {
 	fds := []unix.PollFd{
 		{Fd: int32(b.wake), Events: unix.POLLIN},
 		{Fd: int32(b.notify.fd), Events: unix.POLLIN},
-		{Fd: int32(b.table.Fd()), Events: unix.POLLPRI},
+		{Fd: int32(b.table), Events: unix.POLLPRI},
 	}
 	for {
 		n, err := unix.Poll(fds, int(heartbeat.Milliseconds()))
@@ -263,11 +277,15 @@ func (m *mending) newMounts() *loss {
 		return tableLoss(err)
 	}
 	for _, p := range list {
-		if _, known := m.mounts[p.ID]; known {
+		if have, known := m.mounts[p.ID]; known && have.Is(p) {
 			continue
 		}
-		l := m.judgeLate(p)
+		if !m.shows(p) {
+			continue // as long as that is so: it is looked at again the next time
+		}
+		l := m.judgeShown(p)
 		if l == nil {
+			m.harmless[p.ID] = p
 			continue
 		}
 		if err := m.unmount(p.Path); err != nil {
@@ -284,8 +302,8 @@ func tableLoss(err error) *loss {
 	return &loss{"watch_failed", "/", fmt.Sprintf("cannot read the mount table: %v", err)}
 }
 
-// compareTable takes the table as it is now, and looks for mounts of
-// bubblewrap's that have gone and weren't mended.
+// compareTable looks for mounts of bubblewrap's that have gone and weren't
+// mended. What has come since newMounts isn't noted: the next look judges it.
 func (m *mending) compareTable() *loss {
 	list, err := m.readTable()
 	if err != nil {
@@ -293,10 +311,17 @@ func (m *mending) compareTable() *loss {
 	}
 	now := make(map[int]seenMount, len(list))
 	for _, p := range list {
-		now[p.ID] = seenMount{p, m.mounts[p.ID].own || m.isMended(p)}
+		switch have, known := m.mounts[p.ID]; {
+		case known && have.Is(p):
+			now[p.ID] = have
+		case m.isMended(p):
+			now[p.ID] = seenMount{p, true}
+		case m.harmless[p.ID].Is(p):
+			now[p.ID] = seenMount{p, false}
+		}
 	}
 	for id, have := range m.mounts {
-		if _, still := now[id]; !still && have.own && !m.gone[have.Path] {
+		if still, ok := now[id]; (!ok || !have.Is(still.MountPoint)) && have.own && !m.gone[have.Path] {
 			return &loss{"cover_detached", have.Path, "the host removed or replaced what was mounted over"}
 		}
 	}
@@ -317,6 +342,10 @@ func (b *boundary) judgeLate(m guard.MountPoint) *loss {
 	if !b.shows(m) {
 		return nil
 	}
+	return b.judgeShown(m)
+}
+
+func (b *boundary) judgeShown(m guard.MountPoint) *loss {
 	if b.judge != nil {
 		if rule, bad := b.judge.Betrays(m); bad {
 			return &loss{"late_mount", m.Path, fmt.Sprintf("the host mounted something there that shows what %q denies", rule.Text)}
@@ -393,8 +422,6 @@ func (b *boundary) close() {
 	closeFD(&b.wake)
 	closeFD(&b.mountNS)
 	closeFD(&b.userNS)
-	if b.table != nil {
-		b.table.Close()
-	}
+	closeFD(&b.table)
 	b.notify.close()
 }

@@ -36,6 +36,8 @@ type mending struct {
 	// gone are the places whose old mounts are given up.
 	gone map[string]bool
 	did  []string
+	// harmless are the mounts that newMounts let be.
+	harmless map[int]guard.MountPoint
 }
 
 // mendAll makes everything as it was, or says what can't be.
@@ -43,7 +45,7 @@ func (b *boundary) mendAll(table bool) *loss {
 	if b.same() && !table {
 		return nil
 	}
-	m := &mending{boundary: b, began: time.Now(), gone: map[string]bool{}}
+	m := &mending{boundary: b, began: time.Now(), gone: map[string]bool{}, harmless: map[int]guard.MountPoint{}}
 	defer m.letGo()
 	if table {
 		if l := m.newMounts(); l != nil {
@@ -118,20 +120,39 @@ func (m *mending) mendPoint(p *point, got identity) error {
 	if err := m.stop(); err != nil {
 		return err
 	}
-	for got = m.identify(p.path); got.err == unix.ENOENT; got = m.identify(p.path) {
-		if p.up.readOnly {
-			p.want, m.gone[p.path] = got, true // nobody inside can make it
-			return nil
+	// The host may not have finished: it takes a mount off before the name, and
+	// an editor moves a file away before it writes the new one. What comes next
+	// is the host's, since nobody inside moves, and it doesn't tell.
+	for {
+		late := time.Now().After(m.end)
+		done, err := m.attempt(p, r, late)
+		if done || late {
+			return err
 		}
-		if time.Now().After(m.end) {
-			return m.leaveFree(p, r)
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// attempt puts one path right as it is now. It is done, or should be tried
+// again as long as there is time.
+func (m *mending) attempt(p *point, r recipe, late bool) (done bool, err error) {
+	got := m.identify(p.path)
+	switch {
+	case got.err == unix.ENOENT && p.up.readOnly:
+		p.want, m.gone[p.path] = got, true // nobody inside can make it
+		return true, nil
+	case got.err == unix.ENOENT:
+		if late {
+			return true, m.leaveFree(p, r)
 		}
-		time.Sleep(time.Millisecond) // what comes next is the host's, who says nothing
+		return false, nil
+	case got.err != 0:
+		return true, got.err
+	case got == p.want:
+		return true, nil
 	}
-	if got.err != 0 {
-		return got.err
-	}
-	return m.cover(p, r, got)
+	err = m.cover(p, r, got)
+	return err == nil, err
 }
 
 // leaveFree watches a guarded name that the host has removed, as those are

@@ -94,7 +94,7 @@ func halt(parent, pid int) *halted {
 	if err != nil {
 		return nil
 	}
-	h := &halted{pid: pid, fd: fd, before: standing(pid)}
+	h := &halted{pid: pid, fd: fd, before: standing(pid, false)}
 	if p, err := readProc(pid); err != nil || p.ppid != parent || unix.PidfdSendSignal(fd, unix.SIGSTOP, nil, 0) != nil {
 		unix.Close(fd)
 		return nil
@@ -105,7 +105,7 @@ func halt(parent, pid int) *halted {
 // still reports whether no thread of any of them runs.
 func (s *stopped) still() bool {
 	for _, h := range s.list {
-		if !standing(h.pid) {
+		if !standing(h.pid, true) {
 			return false
 		}
 	}
@@ -113,8 +113,9 @@ func (s *stopped) still() bool {
 }
 
 // standing reports whether no thread of a process runs, proc_pid_stat(5). One
-// that waits for the child of a vfork(2) can't stop before that one goes on.
-func standing(pid int) bool {
+// that waits for the child of a vfork(2) can't stop before that one goes on, and
+// counts if vfork is set.
+func standing(pid int, vfork bool) bool {
 	tasks, err := filepath.Glob(procPath(pid, "task/*"))
 	if err != nil {
 		return false
@@ -127,7 +128,7 @@ func standing(pid int) bool {
 		_, rest, _ := strings.Cut(string(b[strings.LastIndexByte(string(b), ')')+1:]), " ")
 		switch state := rest[:min(1, len(rest))]; {
 		case strings.Contains("TtZX", state) && state != "":
-		case state == "D" && inVfork(task):
+		case state == "D" && vfork && inVfork(task):
 		default:
 			return false
 		}

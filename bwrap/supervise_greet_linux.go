@@ -125,7 +125,7 @@ func (s *launcher) letGo(ctx, serving context.Context) error {
 	if err := s.writeRoot(st); err != nil {
 		return err
 	}
-	if err := s.watchBoundary(); err != nil {
+	if err := s.watchBoundary(ctx); err != nil {
 		return err
 	}
 	if err := s.serveAll(ctx, serving); err != nil {

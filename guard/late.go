@@ -15,6 +15,13 @@ type MountPoint struct {
 	mount mount
 }
 
+// Is reports whether two lines, perhaps of tables read one after the other, are
+// about one mount. The kernel gives numbers out again; and a mount gets another
+// parent when one made later is put beneath it (propagation does that).
+func (m MountPoint) Is(o MountPoint) bool {
+	return m.ID == o.ID && m.Path == o.Path && m.mount.dev == o.mount.dev && m.mount.root == o.mount.root
+}
+
 // Betrays answers the rule that a mount undoes which was made after the guard
 // had looked, where it shows something denied, in part or as a whole: by
 // device and path on it, through the layers of an overlay, or as a procfs
