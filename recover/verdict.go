@@ -45,6 +45,8 @@ const (
 	ProofMaps Proof = "id_maps"
 	// ProofMounts: the mount table is the recorded one.
 	ProofMounts Proof = "mounts"
+	// ProofCommand: below the root stands the recorded command (macOS).
+	ProofCommand Proof = "command"
 	// ProofGone: what is recorded as ended has ended.
 	ProofGone Proof = "gone"
 )

@@ -146,7 +146,7 @@ func (p *Process) supervise(ctx context.Context) {
 	}
 	p.killTree() // what the command has left behind
 	p.err = p.cleanUp()
-	p.exit = p.result()
+	p.exit = p.stoppedByOthers(p.result())
 	p.err = errors.Join(p.err, writeExit(p.o.Record, p.exit))
 	close(p.done)
 }
@@ -222,6 +222,20 @@ func (p *Process) Usage() plan.Usage {
 		u.PeakMemory = r.Maxrss * maxrssUnit
 	}
 	return u
+}
+
+// stoppedByOthers is an end that somebody else has asked for, who noted it in
+// the record's journal first.
+func (p *Process) stoppedByOthers(e Exit) Exit {
+	what, err := p.o.Record.Stop()
+	if err != nil {
+		p.notice(err.Error())
+		return e
+	}
+	if what != "" && e.Stop == "" {
+		e.Reason, e.Stop = Interrupted, what
+	}
+	return e
 }
 
 func waitStatus(s *os.ProcessState) syscall.WaitStatus {
