@@ -32,7 +32,7 @@ func opened(t *testing.T, record string) *recover.Run {
 // soon bounds what waits for processes.
 func soon(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -291,4 +291,37 @@ func TestSurvey(t *testing.T) {
 			t.Errorf("a mount is at %q", m.Path)
 		}
 	}
+}
+
+// TestLibrarySupervisor: a program that runs several launches itself isn't
+// killed for one of them, and a wait ends with the launch.
+func TestLibrarySupervisor(t *testing.T) {
+	t.Parallel()
+	r := start(t, untilEOF)
+	root := rootOf(t, r.record)
+	self := recordedSelf(t)
+	restore := rewrite(t, r.record, func(root *plan.Root) { root.Supervisor, root.Exe = self.process, self.exe })
+	run := opened(t, r.record)
+	restore()
+	done, err := run.Stop(soon(t), 10*time.Second)
+	if err != nil || done.SupervisorKilled || done.Exit == nil {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if err := unix.Kill(root.Init.PID, 0); err == nil && !zombie(root.Init.PID) {
+		t.Error("the sandbox is still there")
+	}
+}
+
+type selfRecord struct {
+	process plan.Process
+	exe     plan.File
+}
+
+func recordedSelf(t *testing.T) selfRecord {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/exe", &st); err != nil {
+		t.Fatal(err)
+	}
+	return selfRecord{recorded(t, os.Getpid()), plan.File{Dev: st.Dev, Ino: st.Ino}}
 }

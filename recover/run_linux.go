@@ -49,6 +49,11 @@ func (r *Run) open(record string) error {
 	if err != nil {
 		return err
 	}
+	if r.stored.Root != nil {
+		if err := r.holdAll(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case r.stored.Exit != nil:
 		r.state = Exited
@@ -59,9 +64,6 @@ func (r *Run) open(record string) error {
 	case r.stored.Root == nil:
 		r.state = NotStarted
 		return nil
-	}
-	if err := r.holdAll(); err != nil {
-		return err
 	}
 	r.state = Running
 	if r.supervisor == nil && r.bwrap == nil && r.init == nil {
@@ -239,32 +241,19 @@ func (r *Run) job() (*process, error) {
 }
 
 // Wait waits for the end of the launch and answers how it ended, without being
-// its parent: the supervisor records it last of all. The error is [ErrLost]
-// when it was killed instead.
+// its parent: the supervisor records it when nothing is left inside. The error
+// is [ErrLost] when it was killed instead.
 func (r *Run) Wait(ctx context.Context) (plan.Exit, error) {
-	for _, p := range []*process{r.supervisor, r.bwrap, r.init} {
-		if p == nil {
-			continue
-		}
-		if err := p.await(ctx); err != nil {
-			return plan.Exit{}, err
-		}
-	}
-	switch {
-	case r.stored.Exit != nil:
-		return *r.stored.Exit, nil
-	case r.state == Starting:
+	if r.state == Starting {
 		return plan.Exit{}, unclear("the launch is just starting")
 	}
-	s, err := plan.ReadRecord(r.stored.Path)
-	if err != nil {
+	if err := r.settle(ctx); err != nil {
 		return plan.Exit{}, err
 	}
-	if s.Exit == nil {
+	if r.stored.Exit == nil {
 		return plan.Exit{}, ErrLost
 	}
-	r.stored = s
-	return *s.Exit, nil
+	return *r.stored.Exit, nil
 }
 
 // bootID names this boot of the machine.
@@ -279,7 +268,7 @@ func bootID() (string, error) {
 // lives reports whether the launch goes on. A sandbox whose supervisor has
 // gone is dying, and is waited for.
 func (r *Run) lives(ctx context.Context) (bool, error) {
-	if r.state == Starting || r.state == Running && r.supervisor != nil {
+	if r.state == Starting || r.state == Running && r.supervisor != nil && r.supervisor.alive() == nil {
 		return true, nil
 	}
 	gone, err := r.goneWithin(ctx, settleTime)

@@ -20,57 +20,87 @@ const (
 
 // Stop ends the launch: SIGTERM to the command, after the grace SIGKILL to the
 // sandbox's pid 1, and with it, as the kernel promises (pid_namespaces(7)),
-// everything inside, and at last to a supervisor that doesn't end. When it
-// returns without an error nothing of the launch runs any more.
+// everything inside, and at last to a supervisor that doesn't see it. When it
+// returns without an error nothing of the sandbox runs any more.
 func (r *Run) Stop(ctx context.Context, grace time.Duration) (Stopped, error) {
 	done := Stopped{Record: r.stored.Path, State: r.state, Exit: r.stored.Exit}
-	switch r.state {
-	case Starting:
+	if r.state == Starting {
 		return done, unclear("the launch is just starting")
-	case Exited, NotStarted, Lost:
+	}
+	if r.bwrap == nil && r.init == nil && r.state != Running {
 		return done, nil
 	}
 	if err := r.end(ctx, grace, &done); err != nil {
 		return done, err
 	}
-	exit, err := r.Wait(ctx)
-	if err != nil && !errors.Is(err, ErrLost) {
-		return done, err
-	}
-	if err == nil {
-		done.Exit = &exit
-	}
+	done.Exit = r.stored.Exit
 	return done, nil
 }
 
-// end takes the steps until one has ended it.
+// end takes the steps until one has ended it. One that has an exit recorded,
+// and still runs, is past being asked.
 func (r *Run) end(ctx context.Context, grace time.Duration, done *Stopped) error {
-	done.Sent = plan.StopTerm
-	if err := r.ask(); err != nil {
-		return err
-	}
-	if gone, err := r.goneWithin(ctx, grace); gone || err != nil {
-		return err
+	if r.state == Running {
+		done.Sent = plan.StopTerm
+		if err := r.ask(); err != nil {
+			return err
+		}
+		if gone, err := r.goneWithin(ctx, grace); gone || err != nil {
+			return err
+		}
+		if err := plan.NoteStop(r.stored.Path, plan.StopKill); err != nil {
+			return err
+		}
 	}
 	done.Sent = plan.StopKill
-	if err := plan.NoteStop(r.stored.Path, plan.StopKill); err != nil {
-		return err
-	}
 	if err := r.init.kill(); err != nil {
 		return err
 	}
 	if gone, err := r.goneWithin(ctx, cleanTime); gone || err != nil {
 		return err
 	}
-	done.SupervisorKilled = r.supervisor != nil
-	if err := errors.Join(r.supervisor.kill(), r.bwrap.kill()); err != nil {
+	return r.killAll(ctx, done)
+}
+
+// killAll kills the supervisor too, unless it is a program that supervises
+// more than this launch.
+func (r *Run) killAll(ctx context.Context, done *Stopped) error {
+	if err := r.bwrap.kill(); err != nil {
 		return err
+	}
+	if r.supervisor != nil {
+		more, err := r.servesMore()
+		if err != nil {
+			return err
+		}
+		if more {
+			return fmt.Errorf("cannot end the launch of %q: process %d, which supervises more than this one, doesn't see its end", r.stored.Path, r.supervisor.pid)
+		}
+		done.SupervisorKilled = true
+		if err := r.supervisor.kill(); err != nil {
+			return err
+		}
 	}
 	gone, err := r.goneWithin(ctx, deathTime)
 	if err == nil && !gone {
 		err = fmt.Errorf("cannot end the launch of %q: something of it is still there %v after SIGKILL", r.stored.Path, deathTime)
 	}
 	return err
+}
+
+// servesMore: the supervisor has children beside this launch's bubblewrap.
+func (r *Run) servesMore() (bool, error) {
+	kids, err := living(r.supervisor)
+	if errors.Is(err, errGone) {
+		return false, nil
+	}
+	defer closeAll(kids)
+	for _, kid := range kids {
+		if !kid.is(r.stored.Root.Bwrap) {
+			return true, err
+		}
+	}
+	return false, err
 }
 
 // ask sends SIGTERM, and SIGCONT for a command that is stopped.
@@ -101,20 +131,13 @@ func (p *process) kill() error {
 	return nil
 }
 
-// goneWithin waits for the supervisor, bubblewrap and the sandbox's pid 1.
+// goneWithin waits for the sandbox to be gone and its end to be recorded.
 func (r *Run) goneWithin(ctx context.Context, d time.Duration) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	for _, p := range []*process{r.supervisor, r.bwrap, r.init} {
-		if p == nil {
-			continue
-		}
-		if err := p.await(limited); err != nil {
-			if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-				return false, nil
-			}
-			return false, err
-		}
+	err := r.settle(limited)
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return false, nil
 	}
-	return true, nil
+	return err == nil, err
 }

@@ -195,23 +195,37 @@ func pretend(t *testing.T, script string) *lookAlike {
 		}
 		_ = cmd.Wait()
 	})
-	for at := cmd.Process.Pid; len(l.chain) < 3; at = l.chain[len(l.chain)-1] {
-		l.chain = append(l.chain, childOf(t, at))
-	}
+	l.chain = chainBelow(t, cmd.Process.Pid)
 	l.forge(t)
 	return l
 }
 
-// childOf waits for a process to have one child.
-func childOf(t *testing.T, pid int) int {
+// chainBelow waits for a process to have a child that has one that has one.
+// Before that bubblewrap is asked for its version.
+func chainBelow(t *testing.T, pid int) []int {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		out, _ := exec.CommandContext(t.Context(), "pgrep", "-P", itoa(pid)).Output()
-		if n, err := strconv.Atoi(strings.TrimSpace(string(out))); err == nil {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		var chain []int
+		for at := firstChild(pid); at > 0 && len(chain) < 3; at = firstChild(at) {
+			chain = append(chain, at)
+		}
+		if len(chain) == 3 {
+			return chain
+		}
+	}
+	t.Fatalf("process %d has no chain of three below it", pid)
+	return nil
+}
+
+func firstChild(pid int) int {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		b, _ := os.ReadFile(list)
+		if fields := strings.Fields(string(b)); len(fields) > 0 {
+			n, _ := strconv.Atoi(fields[0])
 			return n
 		}
 	}
-	t.Fatalf("process %d has no child", pid)
 	return 0
 }
 
