@@ -8,6 +8,7 @@ import (
 
 	"pinfold/bwrap/cgroup"
 	"pinfold/plan"
+	"pinfold/policy"
 	"pinfold/stub/wire"
 )
 
@@ -35,6 +36,19 @@ func (s *launcher) confine(ctx context.Context) error {
 	}
 	s.baseline = s.tree.Stats()
 	return nil
+}
+
+// blame names the limit that a launch has failed for: what it took to get
+// ready was killed for want of memory.
+func (s *launcher) blame(err error) error {
+	if s.used.OOMKills == 0 {
+		return err
+	}
+	return &policy.Refusal{
+		Reason: policy.Denied, Code: "limit_too_low", Subject: "limits.memory", Rule: "limits.memory",
+		Why: "cannot start the command: limits.memory is too little for it even to begin",
+		Fix: "grant some megabytes", Err: err,
+	}
 }
 
 // lowerLimits brings a limit down to what this process has itself: that is

@@ -81,7 +81,8 @@ func startRun(ctx context.Context, l *Launch, o StartOptions) (*Process, error) 
 			err = l
 		}
 		err = asLaunchError(launching, ctx, err)
-		if uerr := s.undo(err); uerr != nil {
+		uerr := s.undo(err)
+		if err = s.blame(err); uerr != nil {
 			err = errors.Join(err, uerr)
 		}
 		return nil, err

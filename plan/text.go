@@ -26,6 +26,7 @@ func (p *Plan) Text(w io.Writer) error {
 	list(&s, "unix sockets", p.Sockets, "none")
 	list(&s, "environment", []string{strings.Join(p.EnvNames, " ")}, "empty")
 	list(&s, "withheld from the environment", []string{strings.Join(p.Withheld, " ")}, "")
+	list(&s, "limits", limitLines(p.Limits), "")
 	p.layerTable(&s)
 	list(&s, "required", p.Require, "")
 	list(&s, "notes", p.Notes, "")
@@ -107,4 +108,12 @@ func clean(s string) string {
 		return quoted
 	}
 	return s
+}
+
+func limitLines(limits []Limit) []string {
+	var lines []string
+	for _, l := range limits {
+		lines = append(lines, l.Name+" "+l.Value)
+	}
+	return lines
 }

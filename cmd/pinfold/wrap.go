@@ -169,7 +169,9 @@ func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
 		p.notice("cannot clear what an earlier launch left behind: %v", err)
 	}
 	later := persist.Begin(l.request.Workspace)
+	done := p.during("looking through what the command may write")
 	g, err := l.guardUnlessInterrupted(ctx)
+	done()
 	if err != nil {
 		return err
 	}
