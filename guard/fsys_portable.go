@@ -140,12 +140,15 @@ func (r *resolver) enter(name string) (done bool, err error) {
 	if !ok {
 		return false, fmt.Errorf("%q: no stat structure", path)
 	}
+	if name, err = spelled(r.canonical(), name, st); err != nil {
+		return false, err
+	}
 	r.out.steps = append(r.out.steps, step{
 		dir: r.canonical(), uid: dir.Uid, gid: dir.Gid,
 		mode: uint32(dir.Mode) & 0o7777, name: name, owner: st.Uid,
 	})
 	if info.Mode()&fs.ModeSymlink == 0 {
-		r.names = append(r.names, name)
+		r.names = withoutDataVolume(append(r.names, name), st)
 		return false, nil
 	}
 	return r.follow(name, st.Uid)
