@@ -41,5 +41,6 @@ func necessary() []Check {
 		{"fresh /proc", checkProc},
 		{"system calls", checkSyscalls},
 		{"seccomp", checkSeccomp},
+		{"landlock", checkLandlock},
 	}
 }

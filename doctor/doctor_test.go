@@ -248,6 +248,7 @@ func TestRows(t *testing.T) {
 		"proc covered":      {"fresh /proc", procCovered, doctor.Fail, "proc_refused"},
 		"no landlock":       {"landlock", func(_ *doctor.Host, p *probe) { p.landlock = 0 }, doctor.Warn, "landlock_missing"},
 		"landlock 1":        {"landlock", func(_ *doctor.Host, p *probe) { p.landlock = 1 }, doctor.Warn, "landlock_old"},
+		"landlock refused":  {"landlock", func(_ *doctor.Host, p *probe) { p.broken = map[string]error{"landlock": doctor.ErrNotThere} }, doctor.Fail, "landlock_refused"},
 		"landlock unclear":  {"landlock", func(_ *doctor.Host, p *probe) { p.broken = map[string]error{"landlock": errors.New("EIO")} }, doctor.Unknown, "landlock_unknown"},
 		"state is a file":   {"state directory", func(h *doctor.Host, _ *probe) { h.State = "/etc/os-release" }, doctor.Fail, "state_not_directory"},
 		"state not named":   {"state directory", func(h *doctor.Host, _ *probe) { h.State = "" }, doctor.Unknown, "state_unknown"},

@@ -132,10 +132,10 @@ func checkLandlock(_ context.Context, h *Host) Result {
 	}
 	abi, err := h.Probe.LandlockABI()
 	switch {
+	case errors.Is(err, ErrNotThere):
+		return fail("landlock_refused", "a profile refuses Landlock's calls, so what the kernel has can't be told: "+err.Error(), h.kernelFix())
 	case err != nil:
-		r := unknown("landlock_unknown", err.Error())
-		r.Fix = h.kernelFix()
-		return r
+		return unknown("landlock_unknown", err.Error())
 	case abi == 0 && (h.container() != "" || h.filtered()):
 		return warn("landlock_missing", noLandlock, h.kernelFix())
 	case abi == 0:

@@ -145,7 +145,8 @@ func (l *Live) Disk(dir string) (Disk, error) {
 }
 
 // LandlockABI is landlock_create_ruleset(2)'s version; the errors are those
-// of a kernel built without it and of one booted without it.
+// of a kernel built without it, of one booted without it, and of a profile in
+// front of it, which hides what the kernel has.
 func (l *Live) LandlockABI() (int, error) {
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	switch errno {
@@ -153,6 +154,8 @@ func (l *Live) LandlockABI() (int, error) {
 		return int(abi), nil
 	case unix.ENOSYS, unix.EOPNOTSUPP:
 		return 0, nil
+	case unix.EPERM:
+		return 0, fmt.Errorf("%w: %w", ErrNotThere, errno)
 	}
 	return 0, errno
 }
@@ -202,8 +205,8 @@ var syscallProbes = map[string]func() unix.Errno{
 	"close_range": func() unix.Errno {
 		return errnoOf(unix.CloseRange(1<<30, 1<<30, 0))
 	},
-	"seccomp_errno":        func() unix.Errno { return actionAvailable(unix.SECCOMP_RET_ERRNO) },
-	"seccomp_kill_process": func() unix.Errno { return actionAvailable(unix.SECCOMP_RET_KILL_PROCESS) },
+	"seccomp_errno":        func() unix.Errno { return filterAction(unix.SECCOMP_RET_ERRNO) },
+	"seccomp_kill_process": func() unix.Errno { return filterAction(unix.SECCOMP_RET_KILL_PROCESS) },
 	"seccomp_user_notif":   func() unix.Errno { return actionAvailable(unix.SECCOMP_RET_USER_NOTIF) },
 }
 
@@ -211,6 +214,18 @@ var syscallProbes = map[string]func() unix.Errno{
 func actionAvailable(action uint32) unix.Errno {
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
 	return errno
+}
+
+// filterAction is an action of the first filter, which bubblewrap loads with
+// prctl(2): a profile that refuses seccomp(2) alone doesn't stop it. The call
+// answers EFAULT to a program at 0 where filters can be loaded, and every
+// kernel that is new enough for the rest has both actions (4.14).
+func filterAction(action uint32) unix.Errno {
+	errno := actionAvailable(action)
+	if errno != unix.ENOSYS && errno != unix.EPERM {
+		return errno
+	}
+	return errnoOf(unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, 0, 0, 0))
 }
 
 func errnoOf(err error) unix.Errno {

@@ -3,6 +3,10 @@ package notify
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +22,33 @@ func Available() error {
 	}
 	if _, err := unix.PidfdGetfd(-1, -1, 0); !errors.Is(err, unix.EBADF) {
 		return fmt.Errorf("the kernel has no pidfd_getfd: %w", err)
+	}
+	return canReadMemory()
+}
+
+// canReadMemory says why the address of a connection can't be read out of the
+// caller's memory. A filter refuses that for one's own memory too. Yama's
+// scope 3 refuses it for everybody else's, where 1 and 2 let the owner of the
+// target's user namespace do it (yama_ptrace_access_check in
+// security/yama/yama_lsm.c).
+func canReadMemory() error {
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	from, to := new(byte), new(byte)
+	pin.Pin(from)
+	local := []unix.Iovec{{Base: to, Len: 1}}
+	remote := []unix.RemoteIovec{{Base: uintptr(unsafe.Pointer(from)), Len: 1}}
+	if _, err := unix.ProcessVMReadv(os.Getpid(), local, remote, 0); err != nil {
+		return fmt.Errorf("process_vm_readv is refused: %w", err)
+	}
+	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot tell whether Yama lets memory be read: %w", err)
+	case strings.TrimSpace(string(scope)) == "3":
+		return errors.New("Yama's ptrace_scope is 3, which forbids reading another process's memory")
 	}
 	return nil
 }
