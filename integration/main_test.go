@@ -19,7 +19,10 @@ type tools struct {
 // built is filled by TestMain, before any test runs.
 var built tools
 
-func TestMain(m *testing.M) { os.Exit(mainExit(m)) }
+func TestMain(m *testing.M) {
+	filterMain()
+	os.Exit(mainExit(m))
+}
 
 func mainExit(m *testing.M) int {
 	if config := os.Getenv(daemonConfig); config != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"pinfold/doctor"
@@ -31,7 +32,7 @@ func (p *program) diagnosed(ctx context.Context, err error) error {
 		return err
 	}
 	r := asRefusal(err)
-	if r.Reason != policy.Unavailable || !slices.Contains(machineCodes, r.Code) {
+	if !ofMachine(r) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, diagnoseTimeout)
@@ -41,6 +42,12 @@ func (p *program) diagnosed(ctx context.Context, err error) error {
 		return err
 	}
 	return explained(r, row, err)
+}
+
+// ofMachine reports whether a refusal may be this machine's doing. Whatever
+// met a system call that isn't there didn't decide anything.
+func ofMachine(r *policy.Refusal) bool {
+	return r.Reason == policy.Unavailable && slices.Contains(machineCodes, r.Code) || errors.Is(r, syscall.ENOSYS)
 }
 
 // isOutcome: a command that ran, an interruption and a wrong command line
@@ -55,7 +62,7 @@ func isOutcome(err error) bool {
 // explained is a refusal with a row's words.
 func explained(r *policy.Refusal, row doctor.Result, err error) *policy.Refusal {
 	e := *r
-	e.Err = err
+	e.Err, e.Reason = err, policy.Unavailable
 	if row.Code != r.Code {
 		e.Why += fmt.Sprintf(" (doctor: %s: %s)", row.Name, row.Seen)
 	}
