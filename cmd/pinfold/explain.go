@@ -63,7 +63,10 @@ func (p *program) explainHost(l *prepared, subject string) error {
 	}
 	target, bad := egress.ParseTarget(subject)
 	if bad != nil {
-		return bad
+		return &usageError{
+			why: "cannot explain it: " + bad.Error(),
+			fix: "name a path (with a slash, or starting with . or ~), a host, or HOST:PORT",
+		}
 	}
 	text := egress.NewDecider(l.policy.Network).Explain(target)
 	return p.printLines(text)
