@@ -31,12 +31,14 @@ func tree(t *testing.T, root string, files map[string]string) {
 	}
 }
 
-// begun begins once what was made is older than a tick of the kernel's clock.
+// begun begins once what was made is older than a tick of the kernel's clock,
+// and lets another pass before anything is made.
 func begun(t *testing.T, workspace string) *persist.Watch {
 	t.Helper()
 	time.Sleep(50 * time.Millisecond)
 	w := persist.Begin(workspace)
 	w.Began()
+	time.Sleep(20 * time.Millisecond)
 	return w
 }
 
@@ -194,4 +196,23 @@ func FuzzIndex(f *testing.F) {
 			t.Error("names out of an index that isn't one")
 		}
 	})
+}
+
+// What lies at the top is found though there is no time for what is beneath.
+func TestTheTopComesFirst(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for i := range 40 {
+		for j := range 40 {
+			if err := os.MkdirAll(filepath.Join(root, "a"+strings.Repeat("x", i), strings.Repeat("y", j+1)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w := begun(t, root)
+	tree(t, root, map[string]string{"zz.pth": "x", "z/.envrc": "x"})
+	got := findings(root, w.Report([]string{root}, 50*time.Microsecond))
+	if len(got) == 0 || got[len(got)-1] != "new zz.pth: Python start-up" {
+		t.Errorf("got %q", got)
+	}
 }

@@ -84,7 +84,7 @@ func (w *Watch) Report(roots []string, budget time.Duration) Report {
 		s.seen[root] = true
 	}
 	for _, root := range roots {
-		s.walk(root, 0)
+		s.walk(root)
 	}
 	slices.SortFunc(s.Findings, func(a, b Finding) int { return strings.Compare(a.Path, b.Path) })
 	return s.Report
@@ -114,46 +114,72 @@ func (s *search) newLinks() {
 	}
 }
 
-// walk goes through one directory. What can't be read the command couldn't
-// have made so without changing a parent that can; it is passed over.
-func (s *search) walk(dir string, depth int) {
-	if depth > maxDepth {
-		s.Partial = true
-		return
+// place is a directory to go through.
+type place struct {
+	dir   string
+	depth int
+}
+
+// walk goes through a tree, what is near the top first: there lies most of
+// what is run, and the time may not be enough for all.
+func (s *search) walk(root string) {
+	queue := []place{{root, 0}}
+	for len(queue) > 0 && !s.late() {
+		p := queue[0]
+		queue = queue[1:]
+		if p.depth > maxDepth {
+			s.Partial = true
+			continue
+		}
+		queue = s.through(p, queue)
 	}
-	f, err := os.Open(dir)
+}
+
+// late ends the search when its time is over.
+func (s *search) late() bool {
+	if time.Now().Before(s.deadline) {
+		return false
+	}
+	s.Partial = true
+	return true
+}
+
+// through looks at what one directory holds, and queues the directories in
+// it. What can't be read the command couldn't have made so without changing a
+// parent that can; it is passed over.
+func (s *search) through(p place, queue []place) []place {
+	f, err := os.Open(p.dir)
 	if err != nil {
-		return
+		return queue
 	}
 	defer f.Close()
 	for {
 		entries, err := f.ReadDir(batch)
-		if time.Now().After(s.deadline) {
-			s.Partial = true
-			return
-		}
 		for _, e := range entries {
-			s.entry(filepath.Join(dir, e.Name()), e, depth)
+			path := filepath.Join(p.dir, e.Name())
+			if s.entry(path, e) {
+				queue = append(queue, place{path, p.depth + 1})
+			}
 		}
-		if err != nil {
-			return
+		if err != nil || s.late() {
+			return queue
 		}
 	}
 }
 
-func (s *search) entry(path string, e os.DirEntry, depth int) {
+// entry looks at one name, and reports whether it is a directory to enter.
+func (s *search) entry(path string, e os.DirEntry) bool {
 	switch {
 	case e.Name() == ".git":
 		s.repository(path, e.IsDir())
 	case e.IsDir():
-		if !slices.Contains(notEntered, e.Name()) && !s.seen[path] {
-			s.walk(path, depth+1)
-		}
+		return !slices.Contains(notEntered, e.Name()) && !s.seen[path]
 	default:
 		if what := whatRuns(path); what != "" {
 			s.judge(path, what)
 		}
 	}
+	return false
 }
 
 // judge reports a file that is new or changed.
