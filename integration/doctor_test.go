@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/creack/pty"
+
 	"pinfold/doctor"
 )
 
@@ -324,4 +326,29 @@ func (l *lab) tools(t *testing.T) {
 	socket, err := net.Listen("unix", l.root+"/socket")
 	must(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
+}
+
+// TestDoctorColours: on a terminal, and never with NO_COLOR.
+func TestDoctorColours(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	for name, c := range map[string]struct {
+		env  string
+		want bool
+	}{
+		"a terminal": {"NO_COLOR=", true},
+		"NO_COLOR":   {"NO_COLOR=1", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), built.pinfold, "doctor", "--state", l.state)
+			cmd.Dir, cmd.Env = l.ws, append(l.env(), c.env)
+			master, err := pty.Start(cmd)
+			must(t, err)
+			defer master.Close()
+			s := &session{t: t, master: master, wait: cmd.Wait, state: func() *os.ProcessState { return cmd.ProcessState }}
+			if code := s.end(); code != 0 || strings.Contains(s.seen.String(), "\x1b[32mok") != c.want {
+				t.Errorf("exit %d, seen:\n%q", code, s.seen.String())
+			}
+		})
+	}
 }
