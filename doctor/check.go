@@ -49,6 +49,8 @@ type Host struct {
 	// Probe asks the kernel; nil where only fixtures are looked at, and then
 	// rows that need it are Unknown.
 	Probe Prober
+	// Mac asks a Mac; nil elsewhere, and where only fixtures are looked at.
+	Mac MacProber
 	// Options of the command.
 	State    string        // state directory
 	Policies []PolicyFound // what the discovery found, in its order

@@ -57,7 +57,7 @@ func (p *program) doctor(c *cli.Context, f *doctorFlags) error {
 
 // checks are the rows that the flags ask for.
 func (f *doctorFlags) checks() ([]doctor.Check, error) {
-	checks := doctor.Checks()
+	checks := systemChecks()
 	if f.policy != "" {
 		pol, err := policy.Load(f.policy)
 		if err != nil {
@@ -100,10 +100,12 @@ func (p *program) host() *doctor.Host {
 
 // machine is this machine, less what is pinfold's own.
 func (p *program) machine() *doctor.Host {
-	return &doctor.Host{
+	h := &doctor.Host{
 		Root: os.DirFS("/"), Arch: runtime.GOARCH, UID: os.Geteuid(),
 		Probe: p.prober(p.state), Path: filepath.SplitList(os.Getenv("PATH")),
 	}
+	p.askMac(h)
+	return h
 }
 
 // policiesFound are the files that discovery would look at from here.
