@@ -182,6 +182,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("beyond the depth: %+v", r)
 	}
 	tree(t, root, map[string]string{".envrc": "x"})
+	tree(t, root+"/sub", map[string]string{"a": ""})
 	if r := w.Report([]string{root}, -time.Second); !r.Partial {
 		t.Errorf("without time: %+v", r)
 	}

@@ -17,6 +17,7 @@ const (
 	maxDepth    = 12
 	maxRead     = 1 << 20 // of a package.json
 	batch       = 512     // entries read at once
+	topBatches  = 40      // of a tree's top directory, which is looked at even when late
 )
 
 // The changes.
@@ -124,8 +125,11 @@ type place struct {
 // what is run, and the time may not be enough for all.
 func (s *search) walk(root string) {
 	queue := []place{{root, 0}}
-	for len(queue) > 0 && !s.late() {
+	for len(queue) > 0 {
 		p := queue[0]
+		if p.depth > 0 && s.late() {
+			return
+		}
 		queue = queue[1:]
 		if p.depth > maxDepth {
 			s.Partial = true
@@ -153,7 +157,7 @@ func (s *search) through(p place, queue []place) []place {
 		return queue
 	}
 	defer f.Close()
-	for {
+	for n := 0; ; n++ {
 		entries, err := f.ReadDir(batch)
 		for _, e := range entries {
 			path := filepath.Join(p.dir, e.Name())
@@ -161,7 +165,7 @@ func (s *search) through(p place, queue []place) []place {
 				queue = append(queue, place{path, p.depth + 1})
 			}
 		}
-		if err != nil || s.late() {
+		if err != nil || (p.depth > 0 || n >= topBatches) && s.late() {
 			return queue
 		}
 	}
