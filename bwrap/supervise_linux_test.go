@@ -235,8 +235,10 @@ func TestIgnoredSignals(t *testing.T) {
 	cmd.Stdout = w
 	must(t, cmd.Start())
 	w.Close()
-	if got := out.until(t, "ready\n"); !strings.HasPrefix(got, "SigIgn:\t0000000000000001\n") {
-		t.Errorf("got %q", got)
+	// Whoever runs the tests may ignore others as well.
+	var ignored uint64
+	if _, err := fmt.Sscanf(out.until(t, "ready\n"), "SigIgn: %x", &ignored); err != nil || ignored&1 == 0 {
+		t.Errorf("ignored signals %x, %v, wanted SIGHUP among them", ignored, err)
 	}
 	must(t, cmd.Process.Signal(unix.SIGHUP))
 	must(t, cmd.Process.Signal(unix.SIGUSR1))

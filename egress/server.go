@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"pinfold/event"
@@ -64,13 +65,14 @@ type Server struct {
 	// inside.
 	Password *Password
 
-	once      sync.Once
-	limits    Limits
-	mu        sync.Mutex
-	closed    bool
-	listeners map[net.Listener]struct{}
-	conns     map[net.Conn]struct{}
-	wg        sync.WaitGroup
+	once        sync.Once
+	transparent atomic.Pointer[Transparent]
+	limits      Limits
+	mu          sync.Mutex
+	closed      bool
+	listeners   map[net.Listener]struct{}
+	conns       map[net.Conn]struct{}
+	wg          sync.WaitGroup
 }
 
 // ErrClosed is what Serve returns after Close, or once its context has ended.
@@ -140,6 +142,17 @@ func (s *Server) start(ctx context.Context, conn net.Conn) {
 	}
 }
 
+// peerOf says whose connection it is, where that can be known.
+func (s *Server) peerOf(conn net.Conn) (pid int, program string) {
+	if s.Peer != nil {
+		return s.Peer(conn)
+	}
+	if t := s.transparent.Load(); t != nil {
+		return t.peer(conn)
+	}
+	return 0, ""
+}
+
 // serve is one client connection from its first byte to its end.
 func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	defer s.wg.Done()
@@ -147,9 +160,7 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := &client{s: s, ctx: ctx, conn: conn, br: bufio.NewReaderSize(conn, smallHead)}
-	if s.Peer != nil {
-		c.pid, c.program = s.Peer(conn)
-	}
+	c.pid, c.program = s.peerOf(conn)
 	conn.SetReadDeadline(time.Now().Add(s.limits.Head))
 	first, err := c.br.Peek(1)
 	switch {

@@ -37,9 +37,7 @@ type Transparent struct {
 func NewTransparent(s *Server) *Transparent {
 	s.once.Do(s.init)
 	t := &Transparent{Server: s, names: newNames(), flows: newFlows()}
-	if s.Peer == nil {
-		s.Peer = t.peer
-	}
+	s.transparent.Store(t) // the server may be at work already
 	return t
 }
 
