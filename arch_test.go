@@ -80,6 +80,7 @@ func mayImport() map[string][]string {
 	backEnds := append([]string{"bwrap", "seatbelt", "container"}, parts...)
 	return map[string][]string{
 		"policy":       nil,
+		"hostgit":      {"policy"},
 		"guard":        {"policy"},
 		"event":        nil,
 		"plan":         {"policy", "guard", "event"},
@@ -94,7 +95,7 @@ func mayImport() map[string][]string {
 		"container":    parts,
 		"recover":      backEnds,
 		"doctor":       backEnds,
-		"cmd":          append([]string{"recover", "doctor"}, backEnds...),
+		"cmd":          append([]string{"recover", "doctor", "hostgit"}, backEnds...),
 		"integration":  append([]string{"recover", "doctor"}, backEnds...),
 		".":            nil,
 	}

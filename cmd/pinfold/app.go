@@ -88,7 +88,7 @@ func (p *program) commands() []*cli.Command {
 		p.checkCommand(), p.schemaCommand(), p.initCommand(),
 		p.trustCommand(), p.presetCommand(), p.connectCommand(),
 		p.doctorCommand(), p.adoptCommand(), p.waitCommand(), p.signalCommand(),
-		p.psCommand(), p.stopCommand(), p.reapCommand(), p.versionCommand(),
+		p.psCommand(), p.stopCommand(), p.reapCommand(), p.gitCommand(), p.versionCommand(),
 	}
 	for _, c := range cs {
 		c.Flags = append(c.Flags, p.commonFlags()...)
