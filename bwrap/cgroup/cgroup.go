@@ -69,7 +69,7 @@ func (l Limits) needs(all bool) map[string]string {
 
 // The cures, in the words of pinfold doctor.
 const (
-	fixDelegate = "run it where a cgroup is delegated: systemd-run --user --scope -p Delegate=yes …, or name one with --cgroup PATH"
+	fixDelegate = "run it as root or in a session of systemd's, or inside a cgroup that is delegated to you and named with --cgroup PATH"
 	fixUnified  = "boot with systemd.unified_cgroup_hierarchy=1, run it as root, or name a cgroup that you may write with --cgroup PATH"
 )
 

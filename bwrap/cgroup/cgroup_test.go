@@ -99,7 +99,7 @@ func TestUnifiedWithoutDelegation(t *testing.T) {
 	f := unified()
 	f.readOnly = []string{"/sys/fs/cgroup", "/sys/fs/cgroup/other"}
 	_, err := cgroup.Find(cgroup.Limits{CPUs: 1}, cgroup.Options{Kernel: f, Manager: noSystemd{}})
-	if r := refusal(t, err, "limits.cpus"); !strings.Contains(r.Fix, "Delegate=yes") {
+	if r := refusal(t, err, "limits.cpus"); !strings.Contains(r.Fix, "delegated to you") {
 		t.Errorf("the fix is %q", r.Fix)
 	}
 	_, err = cgroup.Find(cgroup.Limits{Memory: 1}, cgroup.Options{Kernel: f, Path: "/other", Manager: noSystemd{}})
