@@ -119,17 +119,21 @@ func (p *prover) proveMounts() error {
 	if len(p.stored.Root.Mounts) == 0 {
 		return refuted(ProofMounts, "the record has no mount table")
 	}
-	for _, line := range now {
-		if !slices.Contains(p.stored.Root.Mounts, line) {
+	live, recorded, err := p.lessMended(now)
+	if err != nil {
+		return err
+	}
+	for _, line := range live {
+		if !slices.Contains(recorded, line) {
 			return refuted(ProofMounts, "mounted since, or changed: %s", line)
 		}
 	}
-	for _, line := range p.stored.Root.Mounts {
-		if !slices.Contains(now, line) {
+	for _, line := range recorded {
+		if !slices.Contains(live, line) {
 			return refuted(ProofMounts, "no longer mounted: %s", line)
 		}
 	}
-	if !slices.Equal(now, p.stored.Root.Mounts) {
+	if !slices.Equal(live, recorded) {
 		return refuted(ProofMounts, "the mounts are in another order than recorded")
 	}
 	return p.planMounted(now)
@@ -151,4 +155,45 @@ func (p *prover) planMounted(now []string) error {
 		}
 	}
 	return nil
+}
+
+// lessMended leaves out of both tables the places that the supervisor has
+// covered anew, by its journal, after the host had moved what was covered. All
+// that must hold there is that the mount on top is read-only.
+func (p *prover) lessMended(now []string) (live, recorded []string, err error) {
+	mended := map[string]bool{}
+	for _, s := range p.stored.Steps {
+		if s.Action == "mended" && s.Kind == "mount" {
+			mended[strconv.Quote(s.Path)] = true
+		}
+	}
+	top := map[string]string{} // of those places
+	for _, line := range now {
+		if at := placeOf(line); mended[at] {
+			top[at] = line
+			continue
+		}
+		live = append(live, line)
+	}
+	for at := range mended {
+		flags := top[at][strings.LastIndexByte(top[at], ' ')+1:]
+		if !slices.Contains(strings.Split(flags, ","), "ro") {
+			return nil, nil, refuted(ProofMounts, "covered anew, and now it isn't: %s %s", at, flags)
+		}
+	}
+	for _, line := range p.stored.Root.Mounts {
+		if !mended[placeOf(line)] {
+			recorded = append(recorded, line)
+		}
+	}
+	return live, recorded, nil
+}
+
+// placeOf is the mount point that a line of a table begins with, quoted.
+func placeOf(line string) string {
+	at, err := strconv.QuotedPrefix(line)
+	if err != nil {
+		return ""
+	}
+	return at
 }

@@ -151,6 +151,46 @@ func TestTamperedMounts(t *testing.T) {
 	refutedBy(t, claim(a), recover.ProofMounts, "mounted")
 }
 
+// TestMendedMounts: a place that the supervisor has covered anew differs, and
+// must be read-only.
+func TestMendedMounts(t *testing.T) {
+	t.Parallel()
+	r := start(t, untilEOF)
+	for flag, want := range map[string]recover.Proof{"ro": "", "rw": recover.ProofMounts} {
+		var place string
+		restore := rewrite(t, r.record, func(root *plan.Root) {
+			for i, line := range root.Mounts {
+				at, err := strconv.QuotedPrefix(line)
+				if err == nil && strings.Contains(line[strings.LastIndexByte(line, ' '):], flag) && !strings.HasPrefix(root.Mounts[min(i+1, len(root.Mounts)-1)], at+" ") && (i == 0 || !strings.HasPrefix(root.Mounts[i-1], at+" ")) {
+					place, _ = strconv.Unquote(at)
+					root.Mounts[i] = at + ` 0:999999 "/" tmpfs ro`
+					return
+				}
+			}
+		})
+		refutedBy(t, claim(r), recover.ProofMounts, "mounted since")
+		journal, err := os.ReadFile(filepath.Join(r.record, "journal"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		step, err := json.Marshal(plan.Step{Time: time.Now(), Action: "mended", Kind: "mount", Path: place})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(r.record, "journal")
+		if err := os.WriteFile(file, append(journal, append(step, '\n')...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if v := prove(t, r); v.Proof != want || v.Adoptable != (want == "") {
+			t.Errorf("%s at %q: %+v", flag, place, v)
+		}
+		restore()
+		if err := os.WriteFile(file, journal, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // fakeBwrap is a bubblewrap that runs a script instead, in a directory for the
 // PATH.
 func fakeBwrap(t *testing.T, script string) string {
