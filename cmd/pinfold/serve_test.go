@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 )
 
@@ -19,6 +20,14 @@ func serveEcho() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	// The script's end interrupts what still runs, and waits for it; whoever
+	// runs the tests in the background may have had interrupts ignored.
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+	go func() {
+		<-interrupted
+		os.Exit(0)
+	}()
 	for {
 		conn, err := l.Accept()
 		if err != nil {
