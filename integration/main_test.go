@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // tools are the programs that the tests run, made once.
@@ -31,6 +34,7 @@ func mainExit(m *testing.M) int {
 	if !enabled() {
 		return m.Run()
 	}
+	takeSignals()
 	dir, err := os.MkdirTemp(labParent(), "pinfold-tools-")
 	if err == nil {
 		defer os.RemoveAll(dir)
@@ -41,6 +45,15 @@ func mainExit(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
+}
+
+// takeSignals makes what the tests start begin with the usual signals, though
+// whoever runs them in the background had some ignored: what is handled here
+// is reset by execve(2), what is ignored isn't.
+func takeSignals() {
+	taken := make(chan os.Signal, 1)
+	signal.Notify(taken, unix.SIGINT, unix.SIGQUIT, unix.SIGHUP)
+	go func() { os.Exit(128 + int((<-taken).(unix.Signal))) }()
 }
 
 func enabled() bool { return os.Getenv("PINFOLD_INTEGRATION") == "1" }
