@@ -240,6 +240,7 @@ func TestRows(t *testing.T) {
 		"selinux boolean":   {"selinux", selinuxOff, doctor.Warn, "selinux_userns"},
 		"few namespaces":    {"user namespaces", fewNamespaces, doctor.Fail, "userns_limit_low"},
 		"a filter":          {"user namespaces", filter, doctor.Fail, "userns_filtered"},
+		"/proc/sys closed":  {"user namespaces", procSysClosed, doctor.Fail, "proc_sys_read_only"},
 		"no reason":         {"user namespaces", func(_ *doctor.Host, p *probe) { p.missing = map[string]bool{"user": true} }, doctor.Fail, "userns_refused"},
 		"chroot":            {"mounts", file("proc/self/mountinfo", "22 1 8:1 / /proc rw - proc proc rw"), doctor.Fail, "no_root_mount"},
 		"no /proc":          {"mounts", func(h *doctor.Host, _ *probe) { h.Root = fstest.MapFS{} }, doctor.Fail, "no_proc"},
@@ -326,6 +327,11 @@ func filter(h *doctor.Host, p *probe) {
 func procCovered(h *doctor.Host, p *probe) {
 	file("proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:5 / /proc/keys rw - tmpfs none rw")(h, p)
 	p.missing = map[string]bool{"proc": true}
+}
+
+func procSysClosed(h *doctor.Host, p *probe) {
+	file("proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:5 /sys /proc/sys ro,nosuid - proc proc rw")(h, p)
+	p.missing = map[string]bool{"user": true}
 }
 
 // TestVerdict: launches that were tried settle it.

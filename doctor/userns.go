@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -41,7 +42,7 @@ func (h *Host) usernsCause() (Result, bool) {
 }
 
 var usernsCauses = []func(*Host) (Result, bool){
-	causeMaxNamespaces, causeUsernsClone, causeAppArmor, causeSELinux, causeContainer, causeNotBuilt,
+	causeMaxNamespaces, causeUsernsClone, causeAppArmor, causeSELinux, causeReadOnly, causeContainer, causeNotBuilt,
 }
 
 // fewNamespaces is below every default: the kernel derives it from memory,
@@ -106,6 +107,21 @@ func causeSELinux(h *Host) (Result, bool) {
 		return Result{}, false
 	}
 	return fail("selinux_userns", "the SELinux boolean unconfined_user_ns_create is off", "sudo setsebool -P unconfined_user_ns_create on"), true
+}
+
+// causeReadOnly: bubblewrap's --disable-userns writes to /proc/sys, which
+// containers mount read-only even where no filter is in force.
+func causeReadOnly(h *Host) (Result, bool) {
+	all, err := h.mounts()
+	ro := slices.ContainsFunc(all, func(m mount) bool { return m.point == "/proc/sys" && m.ro })
+	if err != nil || !ro || h.filtered() {
+		return Result{}, false
+	}
+	const why = "/proc/sys is mounted read-only, and user namespaces have to be closed to the command there"
+	if name := h.container(); name != "" {
+		return fail("proc_sys_read_only", why, containerFix(name)), true
+	}
+	return fail("proc_sys_read_only", why, "sudo mount -o remount,rw /proc/sys"), true
 }
 
 // causeContainer: a container's default seccomp profile refuses unshare(2)

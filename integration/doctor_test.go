@@ -4,6 +4,7 @@ package integration_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,6 +26,7 @@ import (
 type where struct {
 	filter string   // one of filterSets
 	enter  []string // what starts the shell; nil for nothing
+	inside string   // one of containers: the shell is in there
 	path   string   // PATH after the lab's own tools
 }
 
@@ -42,6 +44,9 @@ type patient struct {
 func (l *lab) patient(t *testing.T, w where) *patient {
 	t.Helper()
 	argv := append(slices.Clone(w.enter), "/bin/sh")
+	if w.inside != "" {
+		argv = l.container(t, w.inside)
+	}
 	env := append(l.env(), "PATH="+l.root+"/tools:"+w.path)
 	if w.path == "" {
 		env = append(env, "PATH="+l.root+"/tools:"+os.Getenv("PATH"))
@@ -54,7 +59,9 @@ func (l *lab) patient(t *testing.T, w where) *patient {
 		argv = append([]string{self}, argv...)
 		env = append(env, filterVariable+"="+w.filter)
 	}
-	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+	// The end of its input ends the shell, and what holds it tidies up: killing
+	// that with the test's context would leave a container.
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env, cmd.Stderr = l.root, env, os.Stderr
 	in, err := cmd.StdinPipe()
 	must(t, err)
@@ -236,6 +243,14 @@ func brokenMachines() map[string]brokenMachine {
 			prepare: "mkdir -m 700 state\nmount -t tmpfs -o size=4k,nr_inodes=2,mode=700 none state\nhead -c 4096 /dev/zero > state/full",
 			row:     "state directory", codes: []string{"state_full"}, fixed: true, after: "rm state/full; mount -o remount,size=64m,nr_inodes=4096 state",
 		},
+		"a container as docker has it": {
+			where: where{inside: "default"}, root: true, row: "user namespaces", codes: []string{"inside_container"}, named: true,
+		},
+		"a container without docker's profile": {
+			where: where{inside: "seccomp=unconfined"}, root: true, row: "user namespaces", codes: []string{"proc_sys_read_only"}, named: true,
+		},
+		"a container as doctor says": {where: where{inside: "as doctor says"}, root: true, works: true},
+		"a privileged container":     {where: where{inside: "privileged"}, root: true, works: true},
 		"another user's state directory": {
 			root: true, prepare: "mkdir -m 700 state; chown 65534 state", row: "state directory", codes: []string{"state_foreign"}, fixed: true,
 		},
