@@ -78,9 +78,12 @@ func (f *flows) take(ctx context.Context, from netip.AddrPort, wait time.Duratio
 	defer f.mu.Unlock()
 	if f.waiting[from] == ch {
 		delete(f.waiting, from)
-		return nil
 	}
-	return <-ch // it came at the last moment
+	select {
+	case p = <-ch: // it came at the last moment
+	default: // never, or another connection waits by the same address by now
+	}
+	return p
 }
 
 func (f *flows) expect(from netip.AddrPort, wait time.Duration) (chan *pending, *pending) {
