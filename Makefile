@@ -55,6 +55,9 @@ fuzz: ## fuzz every parser for FUZZTIME (10s) each
 cross: ## build, vet and compile the tests for the other platforms
 	@scripts/cross
 
+mac-acceptance: build ## on a Mac: prove that the boundary holds and programs work
+	@scripts/mac-acceptance
+
 golden: build ## rewrite golden files and the generated seccomp programs
 	@scripts/golden
 
@@ -65,6 +68,6 @@ clean: ## remove what was built
 	rm -rf bin stub/bin/*/init*
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: build setup demo test unit race chaos integration redteam lint fuzz cross golden bench clean help print-race
+.PHONY: build setup demo test unit race chaos integration redteam lint fuzz cross mac-acceptance golden bench clean help print-race
