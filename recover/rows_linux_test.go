@@ -90,7 +90,7 @@ func TestRowNothingYet(t *testing.T) {
 // TestRowParentGone: the root lives, its owner's wrapper doesn't.
 func TestRowParentGone(t *testing.T) {
 	t.Parallel()
-	r := start(t, untilEOF)
+	r := start(t, "echo up; exec sleep 1000") // its input ends with the parent
 	if err := errors.Join(r.parent.Process.Kill(), ignoreExit(r.parent.Wait())); err != nil {
 		t.Fatal(err)
 	}
