@@ -34,8 +34,10 @@ const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID 
 // one refuses, and how, is in moby's profiles/seccomp.
 var filterSets = map[string][]refusal{
 	"namespaces": {
-		{unix.SYS_UNSHARE, unix.EPERM, 0}, {unix.SYS_CLONE, unix.EPERM, newNamespaces},
-		{unix.SYS_CLONE3, unix.ENOSYS, 0}, {unix.SYS_SETNS, unix.EPERM, 0},
+		{unix.SYS_UNSHARE, unix.EPERM, 0},
+		{unix.SYS_CLONE, unix.EPERM, newNamespaces},
+		{unix.SYS_CLONE3, unix.ENOSYS, 0},
+		{unix.SYS_SETNS, unix.EPERM, 0},
 	},
 	"mount":            {{unix.SYS_MOUNT, unix.EPERM, 0}},
 	"seccomp":          {{unix.SYS_SECCOMP, unix.EPERM, 0}},
@@ -44,7 +46,8 @@ var filterSets = map[string][]refusal{
 	"openat2":          {{unix.SYS_OPENAT2, unix.ENOSYS, 0}},
 	"landlock":         {{unix.SYS_LANDLOCK_CREATE_RULESET, unix.ENOSYS, 0}},
 	"landlock by profile": {
-		{unix.SYS_LANDLOCK_CREATE_RULESET, unix.EPERM, 0}, {unix.SYS_LANDLOCK_ADD_RULE, unix.EPERM, 0},
+		{unix.SYS_LANDLOCK_CREATE_RULESET, unix.EPERM, 0},
+		{unix.SYS_LANDLOCK_ADD_RULE, unix.EPERM, 0},
 		{unix.SYS_LANDLOCK_RESTRICT_SELF, unix.EPERM, 0},
 	},
 }

@@ -33,10 +33,9 @@ type where struct {
 // patient is a shell on that machine, which lasts from what breaks it to what
 // puts it right.
 type patient struct {
-	in       io.Writer
-	out      *bufio.Reader
-	dir      string
-	finished func() error
+	in  io.Writer
+	out *bufio.Reader
+	dir string
 }
 
 // patient starts one. It reads its lines from a pipe; each line's own output
@@ -68,7 +67,7 @@ func (l *lab) patient(t *testing.T, w where) *patient {
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
-	s := &patient{in, bufio.NewReader(out), l.root, cmd.Wait}
+	s := &patient{in, bufio.NewReader(out), l.root}
 	t.Cleanup(func() {
 		_ = in.Close()
 		_ = cmd.Wait()
