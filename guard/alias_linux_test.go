@@ -20,10 +20,10 @@ func inNamespace(t *testing.T) bool {
 	if os.Getenv(namespaceMarker) != "" {
 		return true
 	}
-	args := []string{"--mount", "--propagation", "private"}
 	if os.Getuid() != 0 {
-		args = append(args, "--user", "--map-root-user")
+		t.Skip("only root can mount where every owner is known: in a user namespace of one's own the guard refuses")
 	}
+	args := []string{"--mount", "--propagation", "private"}
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
