@@ -24,9 +24,10 @@ var (
 	reads  = []string{"file-read-data", "file-read-xattr", "process-exec", "file-map-executable", "file-lock"}
 	writes = []string{
 		"file-write-create", "file-write-data", "file-write-unlink", "file-write-mode", "file-write-owner", "file-write-flags",
-		"file-write-times", "file-write-xattr", "file-write-acl", "file-write-setugid", "file-link", "file-clone", "file-mknod",
+		"file-write-times", "file-write-xattr", "file-write-acl", "file-write-setugid", "file-mknod",
 	}
-	makes = []string{"file-write-create", "file-write-unlink", "file-link", "file-clone", "file-mknod"}
+	makes = []string{"file-write-create", "file-write-unlink", "file-mknod"}
+	never = []string{"file-link", "file-clone"}
 )
 
 // tree is a home, a workspace that is a repository, and what lies around.
@@ -156,6 +157,9 @@ func compare(t failer, g *guard.Grant) *compared {
 		c.pins[p.Path] = true
 	}
 	for _, e := range g.Entries() {
+		c.pins[e.Path] = c.pins[e.Path] || e.Access == guard.ReadWrite && e.Kind == guard.Dir
+	}
+	for _, e := range g.Entries() {
 		if e.Kind == guard.Missing && e.Access != guard.ReadWrite {
 			c.note(e.Path)
 		}
@@ -224,6 +228,11 @@ func (c *compared) check(t failer, path string) {
 		want := e.Writable && !(c.pins[path] && op == "file-write-unlink") && !(c.stricter[path] && slices.Contains(makes, op))
 		if got := c.ask(t, op, path); got != want {
 			t.Fatalf("%s %s: the profile says %v, the guard %+v", op, path, got, e)
+		}
+	}
+	for _, op := range never {
+		if c.ask(t, op, path) {
+			t.Fatalf("%s %s: allowed", op, path)
 		}
 	}
 	if c.ask(t, "file-read-data", "/System/Volumes/Data"+path) {

@@ -51,12 +51,19 @@ func (t *Text) Map() map[string]string {
 	return m
 }
 
-// The groups of operations. Each rule that can meet another names whole
+// The groups of operations. Two are in none, and so are refused everywhere:
+// file-link and file-clone. Reports disagree about whether they are asked by
+// the old name or by the new one. By the new one alone, a link in a write
+// grant to a file outside would be a way to write it, and one clonefile(2) of
+// a directory would copy everything denied that lies in it to where it can be
+// read. Programs that can copy or rename instead do, as git does; other
+// sandboxes for agents refuse both as well.
+// Each rule that can meet another names whole
 // groups, so that no rule is more specific by its operation than the other.
 const (
 	readOps  = "file-read* file-test-existence file-lock"
 	execOps  = "process-exec* file-map-executable"
-	writeOps = "file-write* file-link file-clone file-mknod"
+	writeOps = "file-write* file-mknod"
 	allOps   = readOps + " " + execOps + " " + writeOps
 )
 
@@ -103,6 +110,7 @@ func profile(v view, o Options) (*Text, error) {
 	w.lookups(v)
 	w.ownTemporary(o)
 	w.pins(v.pins)
+	w.roots(v, o)
 	w.unmade(v)
 	w.inside(o)
 	w.devices()
@@ -274,6 +282,27 @@ func filterFor(k guard.Kind) string {
 		return "subpath"
 	}
 	return "literal"
+}
+
+// roots keeps the names of the write grants themselves. One that was moved
+// into another grant would leave the rules about what lies in it behind, to be
+// moved back with a hook in it.
+func (w *writer) roots(v view, o Options) {
+	var dirs []string
+	for _, e := range v.entries {
+		if e.Access == guard.ReadWrite && e.Kind == guard.Dir {
+			dirs = append(dirs, e.Path)
+		}
+	}
+	if o.Tmp != "" {
+		dirs = append(dirs, o.Tmp)
+	}
+	if len(dirs) > 0 {
+		w.comment("write grants keep their names")
+	}
+	for _, d := range dirs {
+		w.rule("deny", "file-write-unlink", "literal", d)
+	}
 }
 
 // pins keeps the names above a covered path: rename(2) and rmdir(2) ask for

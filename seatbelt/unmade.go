@@ -10,7 +10,7 @@ import (
 
 // makeOps are the ways in which a name can come to be, or be given up for
 // another: mkdir, rename and symlink ask for file-write-create.
-const makeOps = "file-write-create file-write-unlink file-link file-clone file-mknod"
+const makeOps = "file-write-create file-write-unlink file-mknod"
 
 // unmade keeps names from being made that nothing stands under yet: those
 // that the Grant denies or keeps read-only, and those that Linux watches.

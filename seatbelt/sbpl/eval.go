@@ -24,6 +24,7 @@ type Query struct {
 	// the process itself has made.
 	Extensions []string
 	Domain     string // of a socket: AF_UNIX, AF_INET, …
+	Protocol   string // of a socket, as a number
 }
 
 // Semantics is one reading of how rules compete.
@@ -111,6 +112,7 @@ type (
 	vnodeType string
 	target    string
 	domain    string
+	protocol  string
 	extension struct{ Value }
 	named     struct {
 		kind  string
@@ -187,6 +189,10 @@ func (f target) match(q Query, _ map[string]string) (bool, error) {
 
 func (f domain) match(q Query, _ map[string]string) (bool, error) {
 	return q.Domain != "" && string(f) == q.Domain, nil
+}
+
+func (f protocol) match(q Query, _ map[string]string) (bool, error) {
+	return q.Protocol != "" && string(f) == q.Protocol, nil
 }
 
 func (f extension) match(q Query, params map[string]string) (bool, error) {

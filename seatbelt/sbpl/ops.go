@@ -91,7 +91,7 @@ var operations = map[string]bool{
 
 // knownPattern reports whether pattern names at least one known operation.
 func knownPattern(pattern string) bool {
-	if pattern == "default" || operations[pattern] {
+	if pattern == "default" || operations[pattern] || groups[pattern] != "" {
 		return true
 	}
 	if !strings.HasSuffix(pattern, "*") {

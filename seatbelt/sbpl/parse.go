@@ -171,12 +171,14 @@ func parseSubfilters(n node, depth int) ([]Filter, error) {
 func parseLeaf(n node, head string) (Filter, error) {
 	args := n.list[1:]
 	switch head {
-	case "literal", "subpath", "prefix", "path":
+	case "literal", "path-literal", "subpath", "prefix", "path":
 		return parsePathFilter(n, head, args)
-	case "regex", "ipc-posix-name-regex":
+	case "regex", "path-regex", "ipc-posix-name-regex":
 		return parseRegex(n, args)
 	case "socket-domain":
 		return parseWord(n, args, func(s string) Filter { return domain(s) })
+	case "socket-protocol":
+		return parseNumber(n, args)
 	case "extension":
 		return parseExtension(n, args)
 	case "vnode-type":
@@ -215,7 +217,7 @@ func parsePathFilter(n node, head string, args []node) (Filter, error) {
 			return nil, err
 		}
 		switch head {
-		case "literal", "path":
+		case "literal", "path-literal", "path":
 			out = append(out, literal{v})
 		case "subpath":
 			out = append(out, subpath{v})
@@ -242,6 +244,14 @@ func parseRegex(n node, args []node) (Filter, error) {
 		return nil, &ParseError{n.line, "regex without an expression"}
 	}
 	return out, nil
+}
+
+// parseNumber is for a socket's protocol.
+func parseNumber(n node, args []node) (Filter, error) {
+	if len(args) != 1 || args[0].kind != kindNumber {
+		return nil, &ParseError{n.line, "expected one number"}
+	}
+	return protocol(args[0].text), nil
 }
 
 func parseExtension(n node, args []node) (Filter, error) {
