@@ -125,8 +125,14 @@ func must(t *testing.T, err error) {
 // walks are the commands that people run on what came back.
 func walks() [][]string {
 	return [][]string{
-		{"status"}, {"status", "--porcelain"}, {"diff"}, {"diff", "HEAD"}, {"-C", ".", "log", "-p", "--textconv"},
-		{"show"}, {"stash", "list"}, {"branch", "-a"},
+		{"status"},
+		{"status", "--porcelain"},
+		{"diff"},
+		{"diff", "HEAD"},
+		{"-C", ".", "log", "-p", "--textconv"},
+		{"show"},
+		{"stash", "list"},
+		{"branch", "-a"},
 	}
 }
 

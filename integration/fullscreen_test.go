@@ -54,7 +54,10 @@ func (s *screen) tmux(args ...string) string {
 	return string(out)
 }
 
-func (s *screen) keys(keys ...string) { s.t.Helper(); s.tmux(append([]string{"send-keys"}, keys...)...) }
+func (s *screen) keys(keys ...string) {
+	s.t.Helper()
+	s.tmux(append([]string{"send-keys"}, keys...)...)
+}
 
 // await waits until a line of the screen is what is wanted, or begins so.
 func (s *screen) await(line string) {

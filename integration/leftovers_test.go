@@ -90,7 +90,8 @@ func TestNoRepositoryIsMade(t *testing.T) {
 	}
 	for _, dir := range []string{sub, plain, many} {
 		res := l.wrap(t, launch{policy: workspaceOnly(), bare: true, dir: dir, flags: []string{"--state", l.state}, argv: []string{
-			"sh", "-c", "ls -A; find . -name '.git*'"}})
+			"sh", "-c", "ls -A; find . -name '.git*'",
+		}})
 		if want := map[string]string{many: "a\nb\n"}[dir]; res.code != 0 || res.stdout != want {
 			t.Errorf("%s: %v", dir, res)
 		}
@@ -134,8 +135,10 @@ func TestSwaps(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for time.Now().Before(end) {
-				res := l.wrap(t, launch{policy: policy, bare: true, dir: l.root, flags: []string{"--workspace", good, "--state", l.state, "--chdir", good},
-					argv: []string{"sh", "-c", "cat ./marker; cat " + good + "/marker; echo x 2>&- >" + good + "/made"}})
+				res := l.wrap(t, launch{
+					policy: policy, bare: true, dir: l.root, flags: []string{"--workspace", good, "--state", l.state, "--chdir", good},
+					argv: []string{"sh", "-c", "cat ./marker; cat " + good + "/marker; echo x 2>&- >" + good + "/made"},
+				})
 				mu.Lock()
 				switch {
 				case strings.Contains(res.stdout, secret):
