@@ -25,6 +25,12 @@ type Claim struct {
 // adopting one, [Prove] is what counts.
 type Run struct{ *seatRun }
 
+// lives reports whether the launch goes on. A run whose supervisor has gone
+// may go on by itself here: nothing ends it but a stop.
+func (r *Run) lives(context.Context) (bool, error) {
+	return r.state == Starting || r.state == Running, nil
+}
+
 // Open reads a record and looks at what runs of its launch.
 func Open(record string) (*Run, error) {
 	r, err := openSeat(record)

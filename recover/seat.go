@@ -321,9 +321,3 @@ func (r *seatRun) killAll(supervisor bool) error {
 	}
 	return nil
 }
-
-// lives reports whether the launch goes on. A run whose supervisor has gone
-// may go on by itself here: nothing ends it but a stop.
-func (r *seatRun) lives(context.Context) (bool, error) {
-	return r.state == Starting || r.state == Running, nil
-}
