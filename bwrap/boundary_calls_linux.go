@@ -21,6 +21,9 @@ type call struct {
 	arg [6]uintptr
 	// last: the first argument is what the last call that keeps it returned.
 	last, keep bool
+	// arms: once it has succeeded, the calls with undoes set are made even after
+	// another one has failed.
+	arms, undoes bool
 }
 
 // calls are the system calls of a process that joins the sandbox's mount
@@ -92,21 +95,27 @@ func forkCallsChild(list *[40]call, n int) (pid uintptr, errno syscall.Errno) {
 		return pid, errno
 	}
 	var last uintptr
+	var failed syscall.Errno
+	armed := false
 	for i := 0; i < n && i < 40; i++ {
 		c := &list[i]
+		if failed != 0 && !(armed && c.undoes) {
+			continue
+		}
 		first := c.arg[0]
 		if c.last {
 			first = last
 		}
 		r, _, e := syscall.RawSyscall6(c.nr, first, c.arg[1], c.arg[2], c.arg[3], c.arg[4], c.arg[5])
-		if e != 0 {
-			syscall.RawSyscall(syscall.SYS_EXIT_GROUP, uintptr(e), 0, 0)
+		if e != 0 && failed == 0 {
+			failed = e
 		}
 		if c.keep {
 			last = r
 		}
+		armed = armed || c.arms && e == 0
 	}
 	for {
-		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
+		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, uintptr(failed), 0, 0)
 	}
 }

@@ -47,15 +47,21 @@ func (b *boundary) mendAll(table bool) *loss {
 	}
 	m := &mending{boundary: b, began: time.Now(), gone: map[string]bool{}, harmless: map[int]guard.MountPoint{}}
 	defer m.letGo()
-	if table {
-		if l := m.newMounts(); l != nil {
+	for {
+		if table {
+			if l := m.newMounts(); l != nil {
+				return l
+			}
+		}
+		if l := m.mendPoints(); l != nil {
 			return l
 		}
+		l := m.compareTable()
+		if l == nil || m.same() || time.Since(m.began) > stopWait {
+			return l
+		}
+		table = true // the host went on meanwhile
 	}
-	if l := m.mendPoints(); l != nil {
-		return l
-	}
-	return m.compareTable()
 }
 
 // same reports whether every point is what it was.
@@ -192,13 +198,16 @@ func (m *mending) cover(p *point, r recipe, got identity) error {
 		return err
 	}
 	defer free()
-	if err := m.mount(p.path, r, kind == unix.S_IFDIR, fd); err != nil {
-		return fmt.Errorf("cannot mount: %w", err)
-	}
+	err = m.mount(p.path, r, kind == unix.S_IFDIR, fd)
 	now := m.identify(p.path)
-	covered := now.err == 0 && now.readOnly && now.mount != got.mount
-	if same := now.dev == got.dev && now.ino == got.ino; !covered || same != (r.kind == showReadOnly) {
-		return errors.New("the new mount isn't what was asked for")
+	if same := now.dev == got.dev && now.ino == got.ino; err == nil && (now.err != 0 || !now.readOnly || same != (r.kind == showReadOnly)) {
+		err = errors.New("it isn't what was asked for")
+	}
+	if err == nil && now.mount == got.mount && got.mount != 0 {
+		err = errors.New("it went off again")
+	}
+	if err != nil {
+		return m.undo(p.path, got, now, err)
 	}
 	p.want, m.gone[p.path] = now, true
 	if p.kind == wire.CheckAbsent {
@@ -206,6 +215,16 @@ func (m *mending) cover(p *point, r recipe, got identity) error {
 	}
 	m.did = append(m.did, p.path)
 	return m.taker.log("mended", "mount", p.path, "")
+}
+
+// undo takes a mount off again that was made in part, or on something that the
+// host was just replacing, so that it can be tried again.
+func (m *mending) undo(path string, before, now identity, cause error) error {
+	err := fmt.Errorf("cannot mount on it: %w", cause)
+	if now.err == 0 && now.mount != before.mount {
+		return errors.Join(err, m.unmount(path))
+	}
+	return err
 }
 
 // claim makes sure that nobody inside has the new object, and for a file that
@@ -270,8 +289,8 @@ func (b *boundary) inside() *calls {
 	return c
 }
 
-func (c *calls) mount(source, target, kind string, flags uintptr, data string) {
-	c.add(unix.SYS_MOUNT, c.text(source), c.text(target), c.text(kind), flags, c.text(data))
+func (c *calls) mount(source, target, kind string, flags uintptr, data string) *call {
+	return c.add(unix.SYS_MOUNT, c.text(source), c.text(target), c.text(kind), flags, c.text(data))
 }
 
 func (c *calls) bindReadOnly(source, target string, flags uintptr) {
@@ -282,7 +301,7 @@ func (c *calls) bindReadOnly(source, target string, flags uintptr) {
 // coverFile makes a file on a tmpfs of its own, shows it at the path, and
 // takes the tmpfs off again.
 func (c *calls) coverFile(path string, r recipe) {
-	c.mount("tmpfs", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700")
+	c.mount("tmpfs", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700").arms = true
 	at := stage + "/cover"
 	c.add(unix.SYS_OPENAT, at0cwd, c.text(at), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600).keep = true
 	if len(r.content) > 0 {
@@ -291,7 +310,7 @@ func (c *calls) coverFile(path string, r recipe) {
 	c.add(unix.SYS_FCHMOD, 0, uintptr(r.modeFor(false))).last = true
 	c.add(unix.SYS_CLOSE, 0).last = true
 	c.bindReadOnly(at, path, 0)
-	c.add(unix.SYS_UMOUNT2, c.text(stage), unix.MNT_DETACH)
+	c.add(unix.SYS_UMOUNT2, c.text(stage), unix.MNT_DETACH).undoes = true
 }
 
 // at0cwd is AT_FDCWD as an argument.
