@@ -55,7 +55,8 @@ func (l *lab) container(t *testing.T, kind string) []string {
 		{"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": []string{"nosuid", "noexec", "nodev", "mode=1777"}},
 		{"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": []string{"nosuid", "noexec", "nodev", "ro"}},
 		{"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": []string{"mode=1777"}},
-		bind(l.root, "rw"), bind(filepath.Dir(built.pinfold), "ro"), bind("/usr", "ro"), bind("/etc", "ro"),
+		bind(filepath.Dir(built.pinfold), "ro"), bind(l.root, "rw"), // the lab may lie beneath
+		bind("/usr", "ro"), bind("/etc", "ro"),
 	}
 	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib64"} {
 		if target, err := os.Readlink(dir); err == nil {
