@@ -78,14 +78,34 @@ func (s *screen) await(line string) {
 func (s *screen) clear() {
 	s.t.Helper()
 	s.keys("clear", "Enter")
-	eventually(s.t, "the screen is clear", func() bool { return strings.TrimSpace(s.tmux("capture-pane", "-p")) == "READY>" })
+	var shown string
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if shown = strings.TrimSpace(s.tmux("capture-pane", "-p")); shown == "READY>" {
+			return
+		}
+	}
+	s.t.Fatalf("the screen isn't clear:\n%s", shown)
+}
+
+// prompted waits for the shell's prompt with nothing typed after it. The line
+// that started the program begins with one too.
+func (s *screen) prompted() {
+	s.t.Helper()
+	var shown string
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		shown = strings.TrimSpace(s.tmux("capture-pane", "-p"))
+		if shown == "READY>" || strings.HasSuffix(shown, "\nREADY>") {
+			return
+		}
+	}
+	s.t.Fatalf("there is no prompt:\n%s", shown)
 }
 
 // sane checks the modes of the terminal, once the shell is back: what is typed
 // before that is the program's.
 func (s *screen) sane() {
 	s.t.Helper()
-	s.await("READY>")
+	s.prompted()
 	s.clear()
 	s.keys("stty -a | tr ' ;' '\\n\\n' | grep -x -e icanon -e echo -e isig -e opost -e icrnl | sort | tr '\\n' '+'", "Enter")
 	s.await("echo+icanon+icrnl+isig+opost+")
