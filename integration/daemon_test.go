@@ -189,8 +189,9 @@ func TestDaemonRestart(t *testing.T) {
 // script is a shell script in the workspace.
 func (l *lab) script(t *testing.T, text string) string {
 	t.Helper()
-	write(t, l.ws+"/script.sh", text+"\n", 0o644)
-	return "sh script.sh"
+	// A launch starts where its caller stands, and the tests don't stand here.
+	write(t, l.ws+"/script.sh", "cd '"+l.ws+"'\n"+text+"\n", 0o644)
+	return "sh " + l.ws + "/script.sh"
 }
 
 func exists(path string) bool {
