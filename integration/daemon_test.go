@@ -126,7 +126,7 @@ func TestDaemonRestart(t *testing.T) {
 	mkdir(t, l.root+"/jobs")
 	c := daemon.Config{
 		Pinfold: built.pinfold, Dir: l.root + "/jobs", Env: l.env(),
-		Wrap: []string{"--quiet", "--workspace", l.ws, "--state", l.state, "--protect", l.root + "/jobs", "--policy", policy},
+		Wrap: []string{"--quiet", "--workspace", l.ws, "--chdir", l.ws, "--state", l.state, "--protect", l.root + "/jobs", "--policy", policy},
 	}
 	first, said := begin(t, c)
 	if len(said) > 0 {
