@@ -92,8 +92,21 @@ func pidOf(pidfd int) (int, error) {
 	return 0, errors.New("the descriptor is of no living process")
 }
 
+// alive fails for a process that has ended, reaped or not: one that waits for
+// its parent still takes signals, but has no root and no namespaces.
 func alive(pidfd int) error {
 	if err := unix.PidfdSendSignal(pidfd, 0, nil, 0); err != nil {
+		return fmt.Errorf("a process of the sandbox has gone: %w", err)
+	}
+	ended := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}} // pidfd_open(2)
+	n, err := unix.Poll(ended, 0)
+	for errors.Is(err, unix.EINTR) {
+		n, err = unix.Poll(ended, 0)
+	}
+	if err == nil && n > 0 {
+		err = unix.ESRCH
+	}
+	if err != nil {
 		return fmt.Errorf("a process of the sandbox has gone: %w", err)
 	}
 	return nil
