@@ -63,7 +63,7 @@ func (l *loss) Error() string { return fmt.Sprintf("the boundary was lost at %q:
 // what the stub compares.
 func (s *launcher) watchBoundary(ctx context.Context) error {
 	b, err := newBoundary(s.Process)
-	if err != nil && alive(s.family.stubFD) != nil {
+	if errors.Is(err, errEnding) || err != nil && alive(s.family.stubFD) != nil {
 		return s.brokeOff(ctx, errClosed)
 	}
 	if err != nil {
@@ -106,13 +106,13 @@ func (b *boundary) open(p *Process) (err error) {
 	}
 	// The stub's own, since it waits; bubblewrap's pid 1 has the same ones.
 	pid := p.family.stub.pid
-	if b.root, err = unix.Open(procPath(pid, "root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
-		return fmt.Errorf("cannot open the root of process %d: %w", pid, err)
+	if b.root, err = openOf(pid, "root", unix.O_PATH|unix.O_DIRECTORY); err != nil {
+		return err
 	}
 	// Not an [os.File]: Go's own poller would take the news for itself, which the
 	// kernel gives once for each open file.
-	if b.table, err = unix.Open(procPath(pid, "mountinfo"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
-		return fmt.Errorf("cannot open the mount table of process %d: %w", pid, err)
+	if b.table, err = openOf(pid, "mountinfo", unix.O_RDONLY); err != nil {
+		return err
 	}
 	if err := b.openNamespaces(pid); err != nil {
 		return err
@@ -131,10 +131,26 @@ func (b *boundary) open(p *Process) (err error) {
 	return b.firstTable()
 }
 
+// errEnding is a process that ends while it is looked at: it loses its root and
+// its namespaces before its pidfd tells that it has.
+var errEnding = errors.New("it is ending")
+
+// openOf opens something of a process's.
+func openOf(pid int, name string, flags int) (int, error) {
+	fd, err := unix.Open(procPath(pid, name), flags|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
+		err = errEnding
+	}
+	if err != nil {
+		return -1, fmt.Errorf("cannot open %s of process %d: %w", name, pid, err)
+	}
+	return fd, nil
+}
+
 // openNamespaces opens what mending has to join.
 func (b *boundary) openNamespaces(pid int) (err error) {
-	if b.mountNS, err = unix.Open(procPath(pid, "ns/mnt"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
-		return fmt.Errorf("cannot open the mount namespace of process %d: %w", pid, err)
+	if b.mountNS, err = openOf(pid, "ns/mnt", unix.O_RDONLY); err != nil {
+		return err
 	}
 	if b.userNS, err = unix.IoctlRetInt(b.mountNS, unix.NS_GET_USERNS); err != nil {
 		return fmt.Errorf("cannot open the owner of the mount namespace of process %d: %w", pid, err)
