@@ -126,9 +126,14 @@ func removeTree(t *testing.T, root string) {
 		}
 		return nil
 	})
-	if err := os.RemoveAll(root); err != nil {
-		t.Errorf("cannot remove the lab: %v", err)
+	// A shell that has lost its terminal may be writing its history still.
+	var err error
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if err = os.RemoveAll(root); err == nil {
+			return
+		}
 	}
+	t.Errorf("cannot remove the lab: %v", err)
 }
 
 // doc is a policy document.
