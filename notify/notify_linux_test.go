@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -219,9 +220,12 @@ func TestInetVerdicts(t *testing.T) {
 	s := newSandbox(t)
 	froms := make(chan netip.AddrPort, 8)
 	var seen []string
+	var lock sync.Mutex // calls are answered side by side
 	s.o.Inet = func(_ context.Context, f notify.Flow) notify.Verdict {
 		pid, _ := f.Who()
+		lock.Lock()
 		seen = append(seen, fmt.Sprint(f.To, f.Stream, pid != 0))
+		lock.Unlock()
 		switch f.To.Port() {
 		case 81:
 			return notify.Verdict{Refused: syscall.EACCES}
