@@ -123,8 +123,25 @@ func nothingLeft(t *testing.T, record string) {
 	t.Helper()
 	root := rootOf(t, record)
 	for name, p := range map[string]plan.Process{"supervisor": root.Supervisor, "bwrap": root.Bwrap, "init": root.Init, "command": root.Command} {
-		if err := unix.Kill(p.PID, 0); err == nil && !zombie(p.PID) {
+		if !ended(p.PID) {
 			t.Errorf("the %s, process %d, still runs", name, p.PID)
+		}
+	}
+}
+
+// ended waits for a process that is on its way out: a supervisor writes the
+// exit before it ends itself.
+func ended(pid int) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return true
+	}
+	defer unix.Close(fd)
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} // pidfd_open(2)
+	for {
+		n, err := unix.Poll(poll, 10_000)
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil && n == 1
 		}
 	}
 }
