@@ -11,7 +11,7 @@ func ExampleParse() {
 	p, err := policy.Parse([]byte(`{
 		// Comments and trailing commas are fine.
 		"write": ["{workspace}", "?~/.cache/go-build"],
-		"network": {"allow": ["proxy.golang.org:443", "*.githubusercontent.com"]},
+		"network": {"allow": ["modules.example.org:443", "*.githubusercontent.com"]},
 	}`), "/etc/pinfold/go.json")
 	if err != nil {
 		fmt.Println(err)

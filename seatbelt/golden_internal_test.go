@@ -32,7 +32,7 @@ func realPolicies() map[string]realPolicy {
 			denies:   []string{"file-read-data ~/.codex/auth.json", "file-write-create ~/.codex/x"},
 		},
 		"npm": {
-			document: `{"write": ["{workspace}", "~/.npm"], "read": {"base": "system"}, "network": {"allow": ["registry.npmjs.org"]}}`,
+			document: `{"write": ["{workspace}", "~/.npm"], "read": {"base": "system"}, "network": {"allow": ["packages.example.org"]}}`,
 			allows:   []string{"file-write-create ~/.npm/_cacache/x", "file-read-data /usr/local/bin/npm"},
 			denies:   []string{"file-read-data ~/.npmrc", "file-read-data ~/Documents/x"},
 		},

@@ -34,7 +34,7 @@ const starter = `// What a command that is run here may do. Everything it doesn'
   "network": {
     "allow": [
       // "api.anthropic.com",
-      // "registry.npmjs.org",
+      // "packages.example.org",
     ],
   },
 
