@@ -44,7 +44,7 @@ func TestParseHostPattern(t *testing.T) {
 		"localhost:5432":             "localhost:5432",
 		"_srv.my_host.example":       "_srv.my_host.example",
 		"203.0.113.7:1":              "203.0.113.7:1",
-		"packages.example.org:65535":   "packages.example.org:65535",
+		"packages.example.org:65535": "packages.example.org:65535",
 		"*.s3.eu-west-1.example.com": "*.s3.eu-west-1.example.com",
 	}
 	for in, want := range tests {
