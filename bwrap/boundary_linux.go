@@ -121,7 +121,7 @@ func (b *boundary) open(p *Process) (err error) {
 		return err
 	}
 	b.points = pointsOf(p.launch.Setup.Checks)
-	if b.notify, err = watchNames(append(hostPaths(b.points), b.taker.paths()...)); err != nil {
+	if b.notify, err = p.watching(); err != nil {
 		return err
 	}
 	for i := range b.points {

@@ -37,6 +37,7 @@ type Process struct {
 	serving      sync.WaitGroup
 	leases       *leases
 	boundary     *boundary
+	names        *pendingNames // until the boundary has it
 	capture      int // bubblewrap's standard error
 
 	// The command: the stub's process, or with a terminal its child.

@@ -122,6 +122,7 @@ func (s *launcher) run(ctx, serving context.Context) error {
 	if err := s.spawn(); err != nil {
 		return err
 	}
+	s.watchSoon()
 	s.makeEgress()
 	if err := s.greet(ctx); err != nil {
 		return err

@@ -67,6 +67,7 @@ func (s *launcher) undo(cause error) error {
 		l.Close()
 	}
 	s.serving.Wait()
+	s.abandonNames()
 	err = errors.Join(err, s.boundary.finish(), s.leases.release())
 	if s.digest != "" {
 		err = errors.Join(err, s.writeFailure(asExit(cause)))
