@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 
 	"pinfold/plan"
+	"pinfold/stub"
 )
 
 // versionsFile remembers bubblewrap's version in the state directory.
@@ -36,6 +38,7 @@ func LookAhead(ctx context.Context, path, state string) *Ahead {
 		defer close(a.done)
 		a.machine, a.err = a.look()
 	}()
+	go func() { _, _ = stub.Binary(runtime.GOARCH) }() // who needs it finds it read, or the error again
 	return a
 }
 

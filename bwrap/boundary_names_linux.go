@@ -22,13 +22,14 @@ type names struct {
 	fd     int
 	wanted map[string]map[string]bool // names of interest, by directory
 	order  []string                   // the directories, parents first
+	modes  map[string]bool            // the directories that are watched for changes of mode too
 	dirs   map[int][]string           // by watch descriptor
 	buf    []byte
 }
 
-// nameEvents: a name comes, goes, or changes its mode, which may have kept
-// this side from looking into a directory.
-const nameEvents = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ATTRIB |
+// nameEvents: a name comes or goes. None of these is an event of the named file
+// as well, so the kernel needn't mark all that it knows of in the directory.
+const nameEvents = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR | unix.IN_EXCL_UNLINK
 
 // selfEvents are about the directory itself.
@@ -82,7 +83,7 @@ func watchNames(paths []string) (*names, error) {
 	if err != nil {
 		return nil, inotifyRefusal("fs.inotify.max_user_instances", err)
 	}
-	n := &names{fd: fd, wanted: map[string]map[string]bool{}, dirs: map[int][]string{}, buf: make([]byte, 32<<10)}
+	n := &names{fd: fd, wanted: map[string]map[string]bool{}, modes: map[string]bool{}, dirs: map[int][]string{}, buf: make([]byte, 32<<10)}
 	for _, p := range paths {
 		for ; p != "/"; p = filepath.Dir(p) {
 			dir := filepath.Dir(p)
@@ -110,26 +111,56 @@ func inotifyRefusal(knob string, err error) error {
 
 // arm watches the directories that there are. One that this user can't look
 // into is another user's to change, and what he takes away there shows in the
-// mount table.
+// mount table; that its mode changes, or that of one on the way to it, is news
+// as well, which the directories above are watched for in a second round.
 func (n *names) arm() error {
-	for _, dir := range n.order {
-		fd, err := unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{
-			Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
-		})
-		if err != nil {
-			continue // not there, or a link, which is no directory on a canonical path
+	for {
+		known := len(n.modes)
+		for _, dir := range n.order {
+			if err := n.add(dir); err != nil {
+				return err
+			}
 		}
-		wd, err := unix.InotifyAddWatch(n.fd, "/proc/self/fd/"+strconv.Itoa(fd), nameEvents)
-		unix.Close(fd)
-		switch {
-		case errors.Is(err, unix.EACCES):
-		case err != nil:
-			return inotifyRefusal("fs.inotify.max_user_watches", err)
-		case !slices.Contains(n.dirs[wd], dir):
-			n.dirs[wd] = append(n.dirs[wd], dir)
+		if len(n.modes) == known {
+			return nil
 		}
 	}
+}
+
+// add watches one directory, if it is there.
+func (n *names) add(dir string) error {
+	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+	if errors.Is(err, unix.EACCES) {
+		n.watchModes(dir)
+	}
+	if err != nil {
+		return nil // not there, or a link, which is no directory on a canonical path
+	}
+	defer unix.Close(fd)
+	events := uint32(nameEvents)
+	if n.modes[dir] {
+		events |= unix.IN_ATTRIB
+	}
+	wd, err := unix.InotifyAddWatch(n.fd, "/proc/self/fd/"+strconv.Itoa(fd), events)
+	switch {
+	case errors.Is(err, unix.EACCES):
+		n.watchModes(dir)
+	case err != nil:
+		return inotifyRefusal("fs.inotify.max_user_watches", err)
+	case !slices.Contains(n.dirs[wd], dir):
+		n.dirs[wd] = append(n.dirs[wd], dir)
+	}
 	return nil
+}
+
+// watchModes has everything above a directory watched for changes of mode.
+func (n *names) watchModes(dir string) {
+	for dir != "/" {
+		dir = filepath.Dir(dir)
+		n.modes[dir] = true
+	}
 }
 
 // read takes all that has happened, and says whether any of it is of interest.

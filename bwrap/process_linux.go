@@ -38,7 +38,7 @@ type Process struct {
 	leases       *leases
 	boundary     *boundary
 	names        *pendingNames // until the boundary has it
-	capture      int // bubblewrap's standard error
+	capture      int           // bubblewrap's standard error
 
 	// The command: the stub's process, or with a terminal its child.
 	commandFD  int

@@ -160,14 +160,14 @@ func closeOnExec() error {
 
 // handData makes one descriptor for each datum, and returns the arguments
 // with their numbers in place of their names.
-func handData(in *inherited, args []string, data []Datum) ([]string, error) {
-	numbers := make(map[string]string, len(data))
-	for _, d := range data {
-		fd, err := memfd(d.Name, d.Content)
-		if err != nil {
-			return nil, err
-		}
-		numbers[fdName(d.Name)] = strconv.Itoa(in.own(fd))
+func handData(in *inherited, args []string, data *filling) ([]string, error) {
+	fds, err := data.take()
+	if err != nil {
+		return nil, err
+	}
+	numbers := make(map[string]string, len(fds))
+	for i, fd := range fds {
+		numbers[fdName(data.of[i].Name)] = strconv.Itoa(in.own(fd))
 	}
 	out := make([]string, len(args))
 	for i, a := range args {

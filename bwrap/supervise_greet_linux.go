@@ -1,6 +1,7 @@
 package bwrap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,10 +123,9 @@ func (s *launcher) letGo(ctx, serving context.Context) error {
 	if err != nil {
 		return s.stubError("bubblewrap isn't ready", err)
 	}
-	if err := s.writeRoot(st); err != nil {
-		return err
-	}
-	if err := s.watchBoundary(ctx); err != nil {
+	written := make(chan error, 1)
+	go func() { written <- s.writeRoot(st) }()
+	if err := cmp.Or(s.watchBoundary(ctx), <-written); err != nil { // of a stub that has ended, the first one says more
 		return err
 	}
 	if err := s.serveAll(ctx, serving); err != nil {

@@ -26,6 +26,7 @@ type launcher struct {
 	stubEnd  int // of the control socket
 	null     [2]int
 	in       inherited
+	data     *filling
 	outcome  chan egressResult
 	released bool
 	tried    bool // the stub has tried the plan's claims
@@ -113,6 +114,7 @@ func (s *launcher) run(ctx, serving context.Context) error {
 	if s.needsEgress() && s.o.Egress == nil {
 		return errors.New("internal error: the launch has listeners, and nobody serves them")
 	}
+	s.data = fillSoon(s.launch.Data)
 	if err := s.prepare(); err != nil {
 		return err
 	}
@@ -224,7 +226,7 @@ func (s *launcher) prepareStreams() (err error) {
 
 // spawn starts bubblewrap.
 func (s *launcher) spawn() error {
-	args, err := handData(&s.in, s.launch.Args, s.launch.Data)
+	args, err := handData(&s.in, s.launch.Args, s.data)
 	if err != nil {
 		return err
 	}

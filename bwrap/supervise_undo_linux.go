@@ -43,6 +43,7 @@ func how(ws unix.WaitStatus) string {
 func (s *launcher) undo(cause error) error {
 	s.closeNull()
 	s.in.close()
+	s.data.close()
 	if s.Process.control != nil {
 		s.Process.control.close()
 	}

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"strings"
+	"sync"
 )
 
 // ErrNotBuilt is what [Binary] returns from a build that left the stub out.
@@ -14,9 +16,12 @@ var ErrNotBuilt = errors.New("stub not built: run make build")
 
 // Binary is the stub for an architecture, as GOARCH names it. A build carries
 // that of its own architecture alone: another would be a megabyte and a half
-// that nothing here can run. The bytes are the caller's own.
+// that nothing here can run. The bytes are everybody's, and not to be changed.
 func Binary(arch string) ([]byte, error) {
-	b, err := fs.ReadFile(bin, "bin/"+arch+"/init")
+	b, err := read()
+	if arch != runtime.GOARCH {
+		err = fs.ErrNotExist
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot find the stub for %q: %w", arch, ErrNotBuilt)
 	}
@@ -25,6 +30,10 @@ func Binary(arch string) ([]byte, error) {
 	}
 	return b, nil
 }
+
+// read copies the program once: [embed.FS] makes a copy at each reading, which
+// takes a millisecond.
+var read = sync.OnceValues(func() ([]byte, error) { return fs.ReadFile(bin, "bin/"+runtime.GOARCH+"/init") })
 
 // Digest is the SHA-256 of [Binary], in hexadecimal. The build computes it:
 // to hash a million bytes takes longer than a tenth of a launch.

@@ -47,13 +47,15 @@ func greet(s *wire.Setup) (int, *wire.Failure) {
 
 // sendPacket sends one packet with descriptors. The kernel adds the pid, uid
 // and gid by itself where the receiver asked for them (SO_PASSCRED).
-func sendPacket(b []byte, fds []int) error {
+func sendPacket(b []byte, fds []int) error { return sendOn(wire.ControlFD, b, fds) }
+
+func sendOn(socket int, b []byte, fds []int) error {
 	var oob []byte
 	if len(fds) > 0 {
 		oob = unix.UnixRights(fds...)
 	}
 	for {
-		err := unix.Sendmsg(wire.ControlFD, b, oob, nil, unix.MSG_NOSIGNAL)
+		err := unix.Sendmsg(socket, b, oob, nil, unix.MSG_NOSIGNAL)
 		if err != unix.EINTR {
 			return err
 		}

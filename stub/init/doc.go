@@ -18,6 +18,10 @@
 // memfd and the pair, are close-on-exec, so the supervisor reads end of file
 // when the command runs.
 //
+// In a container it is pid 1 instead, from the start to the end ([wire]): it
+// runs itself once more for the steps above, hands listeners out, passes
+// signals on, takes care of orphans, and outlives its supervisor.
+//
 // It imports x/sys/unix and stub/wire alone: it is on the path of each
 // launch, and what it does has to be read in one sitting. All of it runs on
 // one locked thread, because no_new_privs, Landlock, seccomp and the signal

@@ -19,8 +19,15 @@ const exitFailed = 125
 
 func main() {
 	runtime.LockOSThread()
-	if f := run(); f != nil {
-		report(f)
+	switch self, arg := arguments(); arg {
+	case "":
+		if f := run(); f != nil {
+			report(f)
+		}
+	case wire.ContainerArg:
+		keep(self)
+	case wire.CommandArg:
+		unblock(self)
 	}
 	unix.Exit(exitFailed)
 }

@@ -59,7 +59,8 @@ func DecodeHello(b []byte) (Greeting, error) {
 }
 
 // EncodeSignal is a whole packet of a type that has no body: Go, Ready,
-// Started, Stopped or Wants.
+// Started, Stopped or Wants, and in a container Offer, Child, Again, Running,
+// Termed or Bye.
 func EncodeSignal(t Type) []byte { return []byte{byte(t)} }
 
 // PacketType is the type of a received packet. Packets without a body must be
@@ -69,9 +70,9 @@ func PacketType(b []byte) (Type, error) {
 		return 0, ErrMalformed
 	}
 	switch t := Type(b[0]); t {
-	case Hello, Failed, Tried:
+	case Hello, Failed, Tried, Hail, Orders, Kill, Ended:
 		return t, nil
-	case Go, Ready, Started, Stopped, Wants:
+	case Go, Ready, Started, Stopped, Wants, Offer, Child, Again, Running, Termed, Bye:
 		if len(b) == 1 {
 			return t, nil
 		}
