@@ -2,170 +2,145 @@ package egress
 
 import (
 	"fmt"
-	"io"
 	"net"
+	"net/netip"
+	"slices"
 	"sync"
-	"sync/atomic"
 
 	"pinfold/policy"
 )
 
-// Budget bounds what one run sends out in all, by whatever way. Nil bounds
-// nothing. What crosses it is refused, and so is all that comes after.
+// Budget bounds what one run sends out, by whatever way: in all, and to what
+// each entry of network.allow that has a budget of its own lets out. Nil
+// bounds nothing. What crosses it is refused, and so is all that comes after.
 type Budget struct {
-	limits policy.Budget
+	mu      sync.Mutex // guards what the ledgers hold
+	ledgers []*ledger
+}
 
-	mu    sync.Mutex
+// ledger is one budget, and what has been spent of it.
+type ledger struct {
+	limits policy.Budget
+	rule   string
+	what   string              // whose it is, for people
+	of     *policy.HostPattern // nil: the run's, everything counts
+
 	bytes int64 // sent, or being sent
 	conns int64
 	hosts map[string]struct{}
 }
 
-// NewBudget takes a policy's bounds, of which zero means none; nil where there
-// is no bound at all.
-func NewBudget(limits policy.Budget) *Budget {
-	if limits == (policy.Budget{}) {
+// NewBudget takes the bounds of a policy, of which zero means none; nil where
+// there is no bound at all.
+func NewBudget(n policy.Network) *Budget {
+	b := &Budget{}
+	if n.Budget != (policy.Budget{}) {
+		b.add(&ledger{limits: n.Budget, rule: "network.budget", what: "the run's budget"})
+	}
+	for i := range n.Allow {
+		if p := n.Allow[i]; p.Budget != (policy.Budget{}) {
+			b.add(&ledger{
+				limits: p.Budget, of: &p, rule: source(&p, "network.allow") + ".budget",
+				what: fmt.Sprintf("the budget of %q", p.Text),
+			})
+		}
+	}
+	if b.ledgers == nil {
 		return nil
 	}
-	return &Budget{limits: limits, hosts: map[string]struct{}{}}
+	return b
+}
+
+func (b *Budget) add(l *ledger) {
+	l.hosts = map[string]struct{}{}
+	b.ledgers = append(b.ledgers, l)
+}
+
+// account is the budgets that one connection counts against: the run's, and
+// those of all the entries that match, not just of the first, so that an entry
+// without a budget doesn't lift another one's. Nil counts nothing.
+type account struct {
+	b       *Budget
+	t       Target
+	host    string
+	ledgers []*ledger
 }
 
 // admit counts a connection to a host, before anything is resolved.
-func (b *Budget) admit(t Target, host string) *Error {
+func (b *Budget) admit(t Target, v Verdict) (*account, *Error) {
 	if b == nil {
+		return nil, nil
+	}
+	a := &account{b: b, t: t, host: v.Name}
+	return a, a.take(func(p *policy.HostPattern) bool {
+		if v.Addr.IsValid() {
+			return p.MatchesAddr(v.Addr, t.Port)
+		}
+		return (p.Port == 0 || p.Port == t.Port) && p.MatchesName(v.Name)
+	})
+}
+
+// admitAddrs counts it for the entries that match what the name resolved to.
+func (a *account) admitAddrs(list []netip.Addr) *Error {
+	if a == nil {
 		return nil
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	_, known := b.hosts[host]
-	l := b.limits
-	switch {
-	case l.BytesUp > 0 && b.bytes >= l.BytesUp:
-		return b.spent(t, CodeBudgetBytes, "bytes_up", l.BytesUp)
-	case l.Connections > 0 && b.conns >= l.Connections:
-		return b.spent(t, CodeBudgetConns, "connections", l.Connections)
-	case l.Hosts > 0 && !known && int64(len(b.hosts)) >= l.Hosts:
-		return b.spent(t, CodeBudgetHosts, "hosts", l.Hosts)
+	return a.take(func(p *policy.HostPattern) bool {
+		return slices.ContainsFunc(list, func(addr netip.Addr) bool { return p.MatchesAddr(addr, a.t.Port) })
+	})
+}
+
+// take adds the ledgers that aren't counted against yet: all, or none where
+// one is spent.
+func (a *account) take(matches func(*policy.HostPattern) bool) *Error {
+	a.b.mu.Lock()
+	defer a.b.mu.Unlock()
+	more := slices.DeleteFunc(slices.Clone(a.b.ledgers), func(l *ledger) bool {
+		return slices.Contains(a.ledgers, l) || l.of != nil && !matches(l.of)
+	})
+	for _, l := range more {
+		if err := l.admits(a.t, a.host); err != nil {
+			return err
+		}
 	}
-	b.conns++
-	if l.Hosts > 0 {
-		b.hosts[host] = struct{}{}
+	for _, l := range more {
+		l.conns++
+		if l.limits.Hosts > 0 {
+			l.hosts[a.host] = struct{}{}
+		}
+	}
+	a.ledgers = append(a.ledgers, more...)
+	return nil
+}
+
+func (l *ledger) admits(t Target, host string) *Error {
+	_, known := l.hosts[host]
+	switch m := l.limits; {
+	case m.BytesUp > 0 && l.bytes >= m.BytesUp:
+		return l.spent(t, CodeBudgetBytes, "bytes_up", m.BytesUp)
+	case m.Connections > 0 && l.conns >= m.Connections:
+		return l.spent(t, CodeBudgetConns, "connections", m.Connections)
+	case m.Hosts > 0 && !known && int64(len(l.hosts)) >= m.Hosts:
+		return l.spent(t, CodeBudgetHosts, "hosts", m.Hosts)
 	}
 	return nil
 }
 
-func (b *Budget) spent(t Target, code, field string, n int64) *Error {
+func (l *ledger) spent(t Target, code, field string, n int64) *Error {
 	return &Error{
-		Code: code, Target: t.String(), Rule: "network.budget",
-		Why: fmt.Sprintf("the run's budget is spent (network.budget.%s: %d)", field, n),
+		Code: code, Target: t.String(), Rule: l.rule,
+		Why: fmt.Sprintf("%s is spent (%s.%s: %d)", l.what, l.rule, field, n),
 	}
-}
-
-// reserve takes up to n bytes from what may still be sent.
-func (b *Budget) reserve(n int64) int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n = min(n, b.limits.BytesUp-b.bytes)
-	b.bytes += n
-	return n
-}
-
-// refund gives back what wasn't sent.
-func (b *Budget) refund(n int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.bytes -= n
 }
 
 // meter counts what a connection sends.
-func (b *Budget) meter(t Target, conn net.Conn) net.Conn {
-	if b == nil || b.limits.BytesUp == 0 {
+func (a *account) meter(conn net.Conn) net.Conn {
+	if a == nil {
 		return conn
 	}
-	return &metered{Conn: conn, b: b, t: t}
-}
-
-// metered is a connection to a server that sends within a budget.
-type metered struct {
-	net.Conn
-	b *Budget
-	t Target
-	// hit is the refusal: net/http hides the errors of a body that it writes.
-	hit atomic.Pointer[Error]
-}
-
-// Write sends all of p or, where that would cross the budget, nothing.
-func (m *metered) Write(p []byte) (int, error) {
-	got := m.b.reserve(int64(len(p)))
-	if got < int64(len(p)) {
-		// What is left goes with it: a budget that was crossed stays so.
-		return 0, m.over()
+	bounded := slices.DeleteFunc(slices.Clone(a.ledgers), func(l *ledger) bool { return l.limits.BytesUp == 0 })
+	if len(bounded) == 0 {
+		return conn
 	}
-	n, err := m.Conn.Write(p)
-	m.b.refund(got - int64(n))
-	return n, err
-}
-
-func (m *metered) over() error {
-	e := m.b.spent(m.t, CodeBudgetBytes, "bytes_up", m.b.limits.BytesUp)
-	m.hit.Store(e)
-	return e
-}
-
-// overBudget is the refusal that a connection has met with, or nil.
-func overBudget(c net.Conn) *Error {
-	if m, ok := c.(*metered); ok {
-		return m.hit.Load()
-	}
-	return nil
-}
-
-// meteredSlice is how much of the budget a bulk transfer takes at a time.
-const meteredSlice = 256 << 10
-
-// ReadFrom keeps bulk transfers within the kernel (splice(2)).
-func (m *metered) ReadFrom(r io.Reader) (total int64, err error) {
-	to, ok := m.Conn.(io.ReaderFrom)
-	if !ok {
-		return io.Copy(writerOnly{m}, r)
-	}
-	for {
-		got := m.b.reserve(meteredSlice)
-		if got == 0 {
-			return total, m.end(r)
-		}
-		limited := &io.LimitedReader{R: r, N: got}
-		n, err := to.ReadFrom(limited)
-		m.b.refund(got - n)
-		total += n
-		if err != nil || n < got {
-			return total, err
-		}
-	}
-}
-
-// end tells the end of what there is to send from the end of the budget.
-func (m *metered) end(r io.Reader) error {
-	switch n, err := r.Read(make([]byte, 1)); {
-	case n > 0:
-		return m.over()
-	case err == io.EOF: //nolint:errorlint // as io.Reader has it
-		return nil
-	default:
-		return err
-	}
-}
-
-// CloseWrite passes a half-close on.
-func (m *metered) CloseWrite() error { return closeWrite(m.Conn) }
-
-// writerOnly hides ReadFrom.
-type writerOnly struct{ io.Writer }
-
-// bare is the connection beneath.
-func bare(c net.Conn) net.Conn {
-	if m, ok := c.(*metered); ok {
-		return m.Conn
-	}
-	return c
+	return &metered{Conn: conn, b: a.b, t: a.t, ledgers: bounded}
 }

@@ -15,10 +15,10 @@ import (
 	"pinfold/policy"
 )
 
-func budgetLab(t *testing.T, limits policy.Budget) (*lab, *captured) {
+func budgetLab(t *testing.T, limits policy.Budget, entries ...policy.HostPattern) (*lab, *captured) {
 	t.Helper()
 	l := newLab(t, labConfig{allow: []string{"*.wild.example"}})
-	l.server.Dialer.Budget = egress.NewBudget(limits)
+	l.server.Dialer.Budget = egress.NewBudget(policy.Network{Allow: entries, Budget: limits})
 	for _, name := range []string{"a.wild.example", "b.wild.example", "c.wild.example"} {
 		l.web(name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			n, _ := io.Copy(io.Discard, r.Body)

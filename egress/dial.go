@@ -47,8 +47,9 @@ func (d *Dialer) dial(ctx context.Context, t Target, scheme string) (net.Conn, V
 	if err := v.err(t); err != nil {
 		return nil, v, err
 	}
-	if err := d.Budget.admit(t, v.Name); err != nil {
-		return nil, v, err
+	account, berr := d.Budget.admit(t, v)
+	if berr != nil {
+		return nil, v, berr
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.timeout())
 	defer cancel()
@@ -57,10 +58,13 @@ func (d *Dialer) dial(ctx context.Context, t Target, scheme string) (net.Conn, V
 		if err != nil {
 			return nil, v, err
 		}
-		return d.Budget.meter(t, conn), v, nil
+		return account.meter(conn), v, nil
 	}
 	checked, err := d.check(ctx, &v, t)
 	if err != nil {
+		return nil, v, err
+	}
+	if err := account.admitAddrs(checked); err != nil {
 		return nil, v, err
 	}
 	conn, at, derr := d.race(ctx, checked, t.Port)
@@ -68,7 +72,7 @@ func (d *Dialer) dial(ctx context.Context, t Target, scheme string) (net.Conn, V
 		return nil, v, connectError(t, derr)
 	}
 	v.Addr = at
-	return d.Budget.meter(t, conn), v, nil
+	return account.meter(conn), v, nil
 }
 
 func (d *Dialer) timeout() time.Duration {

@@ -61,7 +61,7 @@ func (c *client) originFor(ctx context.Context, t Target, v Verdict) (*origin, e
 		parent = nil // a tunnel, which the dialer makes
 	}
 	key := t.String()
-	if parent != nil {
+	if parent != nil && c.s.Dialer.Budget == nil { // a budget counts by host
 		key = "via " + parent.Host
 	}
 	if o := c.origin; o != nil {
@@ -71,7 +71,7 @@ func (c *client) originFor(ctx context.Context, t Target, v Verdict) (*origin, e
 		}
 		c.dropOrigin()
 	}
-	conn, addr, err := c.dialOrigin(ctx, t, parent)
+	conn, addr, err := c.dialOrigin(ctx, t, v, parent)
 	if err != nil {
 		return nil, err
 	}
@@ -80,13 +80,14 @@ func (c *client) originFor(ctx context.Context, t Target, v Verdict) (*origin, e
 	return c.origin, nil
 }
 
-func (c *client) dialOrigin(ctx context.Context, t Target, parent *url.URL) (net.Conn, netip.Addr, error) {
+func (c *client) dialOrigin(ctx context.Context, t Target, v Verdict, parent *url.URL) (net.Conn, netip.Addr, error) {
 	if parent == nil {
 		conn, v, err := c.s.Dialer.dial(ctx, t, plainHTTP)
 		return conn, v.Addr, err
 	}
-	if err := c.s.Dialer.Budget.admit(t, c.s.Decider.Decide(t).Name); err != nil {
-		return nil, netip.Addr{}, err
+	account, berr := c.s.Dialer.Budget.admit(t, v)
+	if berr != nil {
+		return nil, netip.Addr{}, berr
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.s.Dialer.timeout())
 	defer cancel()
@@ -95,7 +96,7 @@ func (c *client) dialOrigin(ctx context.Context, t Target, parent *url.URL) (net
 		why := "the parent proxy " + parent.Host + " can't be reached: " + rootCause(err)
 		return nil, netip.Addr{}, &Error{Code: CodeUpstream, Target: t.String(), Why: why, Err: err}
 	}
-	return c.s.Dialer.Budget.meter(t, conn), netip.Addr{}, nil
+	return account.meter(conn), netip.Addr{}, nil
 }
 
 func (c *client) dropOrigin() {

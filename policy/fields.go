@@ -70,14 +70,14 @@ func networkFields(n *Network) []field {
 		{name: "verify_tls_name", doc: "Whether the server name that a TLS client sends must be the host that was allowed.", shape: boolean(func(b bool) { n.VerifyTLSName = &b })},
 		{name: "host_ports", doc: "Ports of the host's loopback, seen inside at the same port of 127.0.0.1.", shape: list(&n.HostPorts, port)},
 		{name: "expose", doc: "Ports inside that the host may connect to: \"3000\", \"8080:80\" (outside:inside), \"127.0.0.1:8080:80\".", shape: list(&n.Expose, expose)},
-		{name: "budget", doc: "How much may leave in one run.", shape: object(budgetFields(&n.Budget), nil)},
+		{name: "budget", doc: "How much may leave in one run, all hosts together.", shape: object(budgetFields(&n.Budget), nil)},
 		{name: "upstream", doc: "A parent proxy: \"env\" for that of the proxy variables, a URL (http, https, socks5, socks5h) without a password, or \"env:NAME\" or \"file:/path\" for where the URL stands. \"?no_proxy=LIST\" after a URL excepts hosts.", shape: upstream(&n.Upstream)},
 	}
 }
 
 func budgetFields(b *Budget) []field {
 	return []field{
-		{name: "bytes_up", doc: "Bytes sent, all hosts together: a number, or text with k, m or g.", shape: size(&b.BytesUp)},
+		{name: "bytes_up", doc: "Bytes sent: a number, or text with k, m or g.", shape: size(&b.BytesUp)},
 		{name: "connections", doc: "Connections made.", shape: integer(&b.Connections, 1, maxInteger)},
 		{name: "hosts", doc: "Different hosts reached.", shape: integer(&b.Hosts, 1, maxInteger)},
 	}

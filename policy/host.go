@@ -19,6 +19,9 @@ type HostPattern struct {
 	Port uint16
 	// TLS is false where the operator said that a flow isn't TLS.
 	TLS *bool
+	// Budget bounds what the entry lets out; zero means no bound. Only entries
+	// of network.allow have one.
+	Budget Budget
 	// Source names the entry for people: "network.allow[2]".
 	Source string
 	At     Position

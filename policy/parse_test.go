@@ -35,7 +35,7 @@ func fullPolicy(t *testing.T) *policy.Policy {
 		return p
 	}
 	ssh := host("ssh.github.com:443", "network.allow[4]")
-	ssh.TLS = &no
+	ssh.TLS, ssh.Budget = &no, policy.Budget{BytesUp: 5 << 20, Connections: 9, Hosts: 1}
 	want := &policy.Policy{
 		Version: 1, Extends: []string{"preset:go"}, Tier: policy.TierProcess,
 		Write: []policy.PathRule{
@@ -112,7 +112,7 @@ func TestParsePositions(t *testing.T) {
 			"network.mode": {16, 15}, "limits.cpus": {25, 14}, "network.allow.tls": {14, 56}, "env.set": {24, 11},
 			"container.build.base": {28, 27}, "guard_workspace.except": {11, 23}, "network": {13, 3}, "read.deny.as": {8, 59},
 		},
-		"testdata/full.yaml": {"network.mode": {31, 3}, "limits.cpus": {45, 3}, "network.allow.tls": {29, 7}, "read.deny.as": {14, 7}},
+		"testdata/full.yaml": {"network.mode": {32, 3}, "limits.cpus": {46, 3}, "network.allow.tls": {29, 7}, "read.deny.as": {14, 7}},
 	} {
 		p, err := policy.Load(file)
 		if err != nil {

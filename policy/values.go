@@ -232,14 +232,16 @@ func hostText(dst *HostPattern, pattern string, parse func(string) (HostPattern,
 }
 
 // allowHost is an entry of network.allow: text, or an object that says that
-// the flow isn't TLS.
+// the flow isn't TLS, or how much may leave by it.
 func allowHost(dst *HostPattern) shape {
 	var tls *bool
+	var budget Budget
 	fromObject := object([]field{
 		{name: "host", doc: "The host, as it would stand in the list.", required: true, shape: hostText(dst, hostPattern, ParseHostPattern)},
 		{name: "tls", doc: "false: what flows there isn't TLS, so no server name is verified.", shape: boolean(func(b bool) { tls = &b })},
+		{name: "budget", doc: "How much may leave to it in one run, beside network.budget.", shape: object(budgetFields(&budget), nil)},
 	}, func(_ *decoder, n *node, at string) {
-		dst.TLS, dst.Source, dst.At = tls, at, n.at
+		dst.TLS, dst.Budget, dst.Source, dst.At = tls, budget, at, n.at
 	})
 	return either("a host", map[nodeKind]shape{
 		stringNode: hostText(dst, hostPattern, ParseHostPattern),

@@ -118,7 +118,7 @@ func (r *oneRun) proxy(sink event.Sink) (bwrap.Egress, error) {
 	}
 	d := egress.NewDecider(r.network)
 	s := &egress.Server{
-		Decider: d, Dialer: &egress.Dialer{Decider: d, Upstream: parent, Budget: egress.NewBudget(r.network.Budget)},
+		Decider: d, Dialer: &egress.Dialer{Decider: d, Upstream: parent, Budget: egress.NewBudget(r.network)},
 		Events: sink, AllFlows: r.options.level == event.LevelAll || r.outcome.sink != nil,
 	}
 	if !r.launch.transparent() {
