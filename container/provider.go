@@ -3,6 +3,7 @@ package container
 import (
 	"context"
 	"errors"
+	"strings"
 	"syscall"
 	"time"
 
@@ -37,7 +38,7 @@ type Provider interface {
 	// restart of the engine as long as ctx allows, and starts nothing.
 	Wait(ctx context.Context, r Ref) (State, error)
 	// Inspect asks for one container. One that the engine doesn't hold is a
-	// State with Gone set, and no error.
+	// State of status Gone, and no error.
 	Inspect(ctx context.Context, r Ref) (State, error)
 	// List asks for all containers, running or not, that carry every one of
 	// the labels; an empty value asks for the label whatever its value.
@@ -52,6 +53,10 @@ type Provider interface {
 // ErrNoContainer is in the error of a method that needs a container which the
 // engine doesn't hold (Start, Signal, Wait).
 var ErrNoContainer = errors.New("no such container")
+
+// ErrOtherEngine is in the error of a method that is given another engine's
+// container: an engine that doesn't know an ID can't tell that it is gone.
+var ErrOtherEngine = errors.New("it is another engine's")
 
 // Ref names one container of one engine.
 type Ref struct {
@@ -74,27 +79,32 @@ type Info struct {
 	// Rootless: the engine runs without privileges, as RootlessUID.
 	Rootless bool `json:"rootless"`
 	// Remapped: docker's userns-remap is on.
-	Remapped bool   `json:"remapped,omitempty"`
-	Kernel   string `json:"kernel"`
-	Arch     string `json:"arch"` // GOARCH
-	Cgroup   int    `json:"cgroup"`
-	Runtime  string `json:"runtime"`            // runc, crun
-	Security string `json:"security,omitempty"` // "apparmor", "selinux", both comma separated
+	Remapped bool     `json:"remapped,omitempty"`
+	Kernel   string   `json:"kernel"`
+	Arch     string   `json:"arch"` // GOARCH
+	Cgroup   int      `json:"cgroup"`
+	Runtime  string   `json:"runtime"`            // runc, crun
+	Security []string `json:"security,omitempty"` // "apparmor", "selinux", "seccomp"
 	// LiveRestore: containers outlive the engine's own end.
 	LiveRestore bool `json:"live_restore,omitempty"`
 	// CanLimit says which limits the engine can set here.
-	CanLimit struct{ CPU, Memory, Swap, PIDs bool } `json:"can_limit"`
-	Warnings []string                               `json:"warnings,omitempty"`
+	CanLimit CanLimit `json:"can_limit"`
+	Warnings []string `json:"warnings,omitempty"`
 }
+
+// CanLimit says which limits an engine can set where it runs.
+type CanLimit struct{ CPU, Memory, Swap, PIDs bool }
 
 // Image is a local image, pinned.
 type Image struct {
-	Name   string `json:"name"`             // as asked for
-	ID     string `json:"id"`               // "sha256:…": what Create is given
-	Digest string `json:"digest,omitempty"` // "repo@sha256:…" where it was pulled
-	Arch   string `json:"arch"`
-	OS     string `json:"os"`
-	// What the image would run and in which environment.
+	Name    string   `json:"name"` // as asked for
+	ID      string   `json:"id"`   // "sha256:…": what Create is given
+	Tags    []string `json:"tags,omitempty"`
+	Digests []string `json:"digests,omitempty"` // "repo@sha256:…" where it was pulled
+	Arch    string   `json:"arch"`
+	OS      string   `json:"os"`
+	// What the image would run and in which environment. Of these pinfold
+	// takes the environment alone.
 	Entrypoint []string          `json:"entrypoint,omitempty"`
 	Cmd        []string          `json:"cmd,omitempty"`
 	Env        []string          `json:"env,omitempty"`
@@ -102,6 +112,8 @@ type Image struct {
 	Dir        string            `json:"dir,omitempty"`
 	Volumes    []string          `json:"volumes,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"`
+	Created    time.Time         `json:"created"`
+	Size       int64             `json:"size"`
 }
 
 // Status is where a container is in its life.
@@ -149,4 +161,23 @@ func (s State) Alive() bool {
 // Ended reports whether it was started and has ended.
 func (s State) Ended() bool {
 	return (s.Status == Exited || s.Status == Dead) && !s.StartedAt.IsZero()
+}
+
+// HasLabels reports whether all of want are among have; an empty value stands
+// for any.
+func HasLabels(have, want map[string]string) bool {
+	for name, value := range want {
+		got, ok := have[name]
+		if !ok || value != "" && got != value {
+			return false
+		}
+	}
+	return true
+}
+
+// IsImageID reports whether an image is named by its ID, the digest of its
+// configuration: what a container is made from.
+func IsImageID(s string) bool {
+	hex, ok := strings.CutPrefix(s, "sha256:")
+	return ok && len(hex) == 64 && strings.Trim(hex, "0123456789abcdef") == ""
 }

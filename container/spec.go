@@ -3,6 +3,8 @@ package container
 import (
 	"pinfold/guard"
 	"pinfold/plan"
+	"pinfold/policy"
+	"pinfold/stub/wire"
 )
 
 // Where things stand inside. No image has the directory; the engine makes it
@@ -45,11 +47,11 @@ type Options struct {
 	Labels   map[string]string
 	// Args are the stub's arguments. They show in inspect and ps.
 	Args []string
+	// Relays is a host directory of this launch alone, for the sockets that the
+	// supervisor stands in for.
+	Relays string
 	// Tools are host files to show first on PATH, in ToolsDir.
 	Tools []string
-	// Fresh names directories made for this launch alone, as the plan calls
-	// them.
-	Fresh map[string]string
 }
 
 // Launch is a Grant translated for an engine: complete, and pure data.
@@ -69,30 +71,43 @@ type Launch struct {
 	// them that speaks HTTP and SOCKS; "" with no host allowed.
 	Listen []string
 	Proxy  string
+	// HostPorts are the ports of the host's loopback that the others carry.
+	HostPorts []uint16
+	// Relays are the listed sockets that the supervisor stands in for. Their
+	// directories have to be there before the container is made.
+	Relays []Relay
+	// Limits are all of the policy's, those included that the supervisor keeps
+	// itself: the timeouts.
+	Limits policy.Limits
 	// Watches are names in write grants that must not appear on the host
 	// while the launch runs.
 	Watches []guard.Watch
-	// Checks are the mounts as the stub has to find them.
-	Checks []Check
+	// Checks are the mounts as the stub has to find them, less the covers,
+	// which [Covers.Make] knows once they are made.
+	Checks []wire.Check
 }
 
 // Spec is one container as an engine is asked for it. It holds no secret and
 // nothing of the command: those reach the stub through the hand-over.
 type Spec struct {
-	Name       string            `json:"name,omitempty"`
-	Image      string            `json:"image"` // an ID, never a name
-	Entrypoint []string          `json:"entrypoint"`
-	Args       []string          `json:"args,omitempty"`
-	Env        []string          `json:"env,omitempty"` // the stub's own
-	Dir        string            `json:"dir"`
-	UID        int               `json:"uid"`
-	GID        int               `json:"gid"`
-	Userns     string            `json:"userns,omitempty"` // "", "host", "keep-id"
-	Hostname   string            `json:"hostname"`
-	Mounts     []Mount           `json:"mounts"`
-	Tmpfs      []Tmpfs           `json:"tmpfs"`
-	Labels     map[string]string `json:"labels"`
-	Limits     Limits            `json:"limits"`
+	Name       string   `json:"name,omitempty"`
+	Image      string   `json:"image"` // an ID, never a name
+	Entrypoint []string `json:"entrypoint"`
+	Args       []string `json:"args,omitempty"`
+	Env        []string `json:"env,omitempty"` // the stub's own
+	Dir        string   `json:"dir"`
+	UID        int      `json:"uid"`
+	GID        int      `json:"gid"`
+	Userns     string   `json:"userns,omitempty"` // "", "host", "keep-id"
+	Hostname   string   `json:"hostname"`
+	Mounts     []Mount  `json:"mounts"`
+	Tmpfs      []Tmpfs  `json:"tmpfs"`
+	// Volumes are the image's own, shown read-only.
+	Volumes []string `json:"volumes,omitempty"`
+	// ShmSize bounds /dev/shm, in bytes.
+	ShmSize int64             `json:"shm_size"`
+	Labels  map[string]string `json:"labels"`
+	Limits  Limits            `json:"limits"`
 	// Seccomp is a profile in the engines' JSON form.
 	Seccomp []byte `json:"seccomp"`
 	// MaskedPaths answer nothing, ReadonlyPaths can't be written.
@@ -113,24 +128,17 @@ type Tmpfs struct {
 	Target string `json:"target"`
 	Size   int64  `json:"size"` // bytes
 	Mode   uint32 `json:"mode"`
+	Exec   bool   `json:"exec"` // programs in it may be run
 }
 
-// Limits are resource bounds; zero is none, but for PIDs, which are always
-// bounded.
+// Limits are resource bounds; zero is none, but processes are always bounded.
 type Limits struct {
-	CPUs     float64 `json:"cpus,omitempty"`
-	Memory   int64   `json:"memory,omitempty"` // bytes; swap is off then
-	PIDs     int64   `json:"pids"`
-	Files    int64   `json:"files,omitempty"`
-	FileSize int64   `json:"file_size,omitempty"`
-}
-
-// Check is one mount as the stub must find it: the host's own object at a
-// bind, and a cover that answers as it should.
-type Check struct {
-	Path     string
-	Access   guard.Access
-	Kind     guard.Kind
-	ID       guard.FileID // of the host's object; zero for a cover or a tmpfs
-	ReadOnly bool
+	CPUs   float64 `json:"cpus,omitempty"`
+	Memory int64   `json:"memory,omitempty"` // bytes, with swap off
+	PIDs   int64   `json:"pids,omitempty"`
+	// Processes bounds the user's processes instead (RLIMIT_NPROC), where the
+	// engine has no cgroup to count in.
+	Processes int64 `json:"processes,omitempty"`
+	Files     int64 `json:"files,omitempty"`
+	FileSize  int64 `json:"file_size,omitempty"`
 }

@@ -31,6 +31,9 @@ func (g *gate) bindPolicy() error {
 			}
 		}
 	}
+	if err := g.bindMounts(); err != nil {
+		return err
+	}
 	if b := g.places.run; b != nil {
 		g.writes = append(g.writes, g.own(b, verbWrite, "{run}"))
 	}

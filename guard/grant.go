@@ -105,30 +105,32 @@ type Socket struct {
 // one; its fields can't be changed. Slices returned by its methods are the
 // Grant's own and must not be modified.
 type Grant struct {
-	tier     policy.Tier
-	base     policy.ReadBase
-	entries  []Entry
-	pins     []Pin
-	sockets  []Socket
-	network  policy.Network
-	unix     policy.UnixSockets
-	limits   policy.Limits
-	require  []string
-	argv     []string
-	dir      string
-	env      []string
-	withheld []string
-	paths    Paths
-	owner    Owner
-	notes    []string
-	policy   *policy.Policy
-	watches  []Watch
-	absent   []Entry
-	links    []Link
-	lattice  *lattice
-	table    *mountTable
-	fs       fsys
-	held     []io.Closer
+	tier      policy.Tier
+	base      policy.ReadBase
+	entries   []Entry
+	pins      []Pin
+	sockets   []Socket
+	network   policy.Network
+	unix      policy.UnixSockets
+	limits    policy.Limits
+	require   []string
+	argv      []string
+	dir       string
+	env       []string
+	withheld  []string
+	paths     Paths
+	owner     Owner
+	notes     []string
+	policy    *policy.Policy
+	watches   []Watch
+	absent    []Entry
+	links     []Link
+	lattice   *lattice
+	table     *mountTable
+	fs        fsys
+	held      []io.Closer
+	mappings  []Mapping
+	spellings []Spelling
 }
 
 // Paths are the launch's own canonical paths.

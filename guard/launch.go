@@ -57,6 +57,7 @@ type gate struct {
 	kept        int // descriptors
 	lattice     *lattice
 	notes       []string
+	mappings    []Mapping
 }
 
 func newGate(h host, p *policy.Policy, r Request, protected []string) *gate {

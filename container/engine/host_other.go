@@ -1,0 +1,19 @@
+//go:build !linux
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+func kernelRelease() (string, error) {
+	return "", fmt.Errorf("containers on %s run on another kernel: %w", runtime.GOOS, errors.ErrUnsupported)
+}
+
+func listening() ([]string, error) { return nil, errors.ErrUnsupported }
+
+func openFiles() int64 { return 1 << 20 }
+
+func processes() int64 { return 1 << 20 }
