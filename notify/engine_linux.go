@@ -32,6 +32,9 @@ type Engine struct {
 	sizes sizes
 	ours  namespace
 	diag  *diag
+	// pins hold the listed sockets open, by index; -1 for one that wasn't
+	// there any more.
+	pins []int
 
 	ctx     context.Context //nolint:containedctx // its life is the engine's
 	cancel  context.CancelFunc
@@ -79,6 +82,7 @@ func (e *Engine) prepare() (err error) {
 	if e.ours, err = namespaceOf(witness); err != nil {
 		return err
 	}
+	e.pin()
 	if e.o.Witness >= 0 {
 		unix.Close(e.o.Witness)
 		e.o.Witness = -1
@@ -169,6 +173,11 @@ func (e *Engine) Close() {
 }
 
 func (e *Engine) release() {
+	for _, fd := range e.pins {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
 	e.diag.close()
 	e.hostDiag.close()
 	if e.o.Witness >= 0 {

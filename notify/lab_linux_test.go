@@ -103,6 +103,7 @@ type sandbox struct {
 	events recorder
 	extra  []*os.File // descriptors from 4 on
 	dir    string
+	ready  func() // called once the engine is made, before the script starts
 	cmd    *exec.Cmd
 	engine *notify.Engine
 	out    bytes.Buffer
@@ -131,7 +132,8 @@ func (s *sandbox) start(t testing.TB, script string, args ...string) {
 	must(t, err)
 	s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), exe, append([]string{script}, args...)...)
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.dir, &s.out, &s.out
-	s.cmd.Env = append(os.Environ(), stageVariable+"="+stageEnter)
+	// The race detector would have each script wait a second at its end.
+	s.cmd.Env = append(os.Environ(), stageVariable+"="+stageEnter, "GORACE=atexit_sleep_ms=0")
 	s.cmd.ExtraFiles = append([]*os.File{theirs}, s.extra...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNET,
@@ -146,6 +148,9 @@ func (s *sandbox) start(t testing.TB, script string, args ...string) {
 	s.o.Diag, s.o.Listener, s.o.Witness, s.o.Events, s.o.Run = fds[0], fds[1], -1, &s.events, "run"
 	s.engine, err = notify.New(s.o)
 	must(t, err)
+	if s.ready != nil {
+		s.ready()
+	}
 	s.ran = make(chan error, 1)
 	go func() { s.ran <- s.engine.Run() }()
 	_, err = unix.Write(ours, []byte{1})

@@ -168,7 +168,8 @@ func TestConcurrentTCP(t *testing.T) {
 }
 
 // A restarted service is the one that was listed, where the command can't
-// have put it there.
+// have put it there. Elsewhere it isn't, not even by the number of its inode,
+// which file systems give to the next file.
 func TestRestartedService(t *testing.T) {
 	t.Parallel()
 	for fixed, want := range map[bool]string{true: "connected", false: "EACCES"} {
@@ -176,18 +177,37 @@ func TestRestartedService(t *testing.T) {
 		first := serve(t, path)
 		entry := first.listed(t)
 		entry.Fixed = fixed
-		first.l.Close()
-		<-first.done
-		keep, err := os.Create(path) // so that the inode isn't reused
-		must(t, err)
-		defer keep.Close()
-		must(t, os.Rename(path, path+".old"))
-		serve(t, path)
 		s := newSandbox(t)
 		s.o.Sockets = []notify.Socket{entry}
+		var second *service
+		s.ready = func() {
+			first.l.Close() // which removes it
+			<-first.done
+			second = serve(t, path)
+		}
 		if got := results(s.run(t, "tour", path)); got[path] != want {
 			t.Errorf("fixed %v: %q, wanted %q", fixed, got[path], want)
 		}
+		if got := second.count() == 1; got != fixed {
+			t.Errorf("fixed %v: reached %v", fixed, got)
+		}
+	}
+}
+
+// A socket that is gone when the engine starts is nobody's.
+func TestVanishedService(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(newSandbox(t).dir, "svc")
+	first := serve(t, path)
+	entry := first.listed(t)
+	first.l.Close()
+	<-first.done
+	s := newSandbox(t)
+	s.o.Sockets = []notify.Socket{entry}
+	second := (*service)(nil)
+	s.ready = func() { second = serve(t, path) }
+	if got := results(s.run(t, "tour", path)); got[path] != "EACCES" || second.count() != 0 {
+		t.Errorf("%q, %d connections", got[path], second.count())
 	}
 }
 

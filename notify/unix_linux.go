@@ -76,11 +76,25 @@ func (e *Engine) judge(c *caller, id uint64, fd int, path string) unix.Errno {
 func (e *Engine) listed(dev, ino uint64) *Socket {
 	for i := range e.o.Sockets {
 		s := &e.o.Sockets[i]
-		if s.Dev == dev && s.Ino == ino || s.Fixed && standsAt(s.Path, dev, ino) {
+		if e.pins[i] >= 0 && s.Dev == dev && s.Ino == ino || s.Fixed && standsAt(s.Path, dev, ino) {
 			return s
 		}
 	}
 	return nil
+}
+
+// pin holds the listed sockets open: the number of an inode that nothing holds
+// goes to the next file that is made, which may be anybody's socket.
+func (e *Engine) pin() {
+	for _, s := range e.o.Sockets {
+		fd, err := openBelow(unix.AT_FDCWD, s.Path, unix.RESOLVE_NO_SYMLINKS)
+		var st unix.Stat_t
+		if err == nil && (unix.Fstat(fd, &st) != nil || st.Dev != s.Dev || st.Ino != s.Ino) {
+			unix.Close(fd)
+			fd = -1
+		}
+		e.pins = append(e.pins, fd)
+	}
 }
 
 // standsAt says whether the host has this very socket at a canonical path.
