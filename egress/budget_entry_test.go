@@ -51,7 +51,9 @@ func TestBudgetOfAnEntry(t *testing.T) {
 	t.Parallel()
 	const a, b, c = "a.wild.example", "b.wild.example", "c.wild.example"
 	const bytes, conns, hosts = egress.CodeBudgetBytes, egress.CodeBudgetConns, egress.CodeBudgetHosts
-	wild := func(t *testing.T, budget policy.Budget) policy.HostPattern { return bounded(t, "*.wild.example", budget) }
+	wild := func(t *testing.T, budget policy.Budget) policy.HostPattern {
+		return bounded(t, "*.wild.example", budget)
+	}
 	for name, test := range map[string]struct {
 		run     policy.Budget
 		entries func(t *testing.T) []policy.HostPattern
