@@ -71,6 +71,7 @@ func TestChecksPass(t *testing.T) {
 		{Kind: wire.CheckPrivateDir, Path: "/var/tmp", Mode: 0o1777},
 		{Kind: wire.CheckAbsent, Path: tr.dir + "/nothing"},
 		{Kind: wire.CheckAbsent, Path: "/dev/null/nothing"},
+		{Kind: wire.CheckAbsent, Path: deny + "/sub/nothing"}, // closed, and stays so
 		bind(t, "/usr", true),
 	}
 	s.ran(t)
@@ -127,6 +128,7 @@ func TestChecksRefuse(t *testing.T) {
 		"host's as private":  {rw, wire.Check{Kind: wire.CheckPrivateDir, Path: tr.sub, Dev: ino.Dev, Mode: 0o755}, "is not covered"},
 		"something":          {ro, wire.Check{Kind: wire.CheckAbsent, Path: tr.file}, "something stands"},
 		"a link for nothing": {ro, wire.Check{Kind: wire.CheckAbsent, Path: tr.link}, "something stands"},
+		"closed for now":     {tmpfs("0000"), wire.Check{Kind: wire.CheckAbsent, Path: "/srv/nothing"}, "something stands"},
 		"unknown kind":       {ro, wire.Check{Kind: 99, Path: tr.file}, "unknown check 99"},
 		"zero kind":          {ro, wire.Check{Path: tr.file}, "unknown check 0"},
 	} {
