@@ -44,6 +44,8 @@ type boundary struct {
 	notice func(string)
 	emit   func(event.Event)
 	kill   func()
+	// makePoint makes a mount point on the host, which the run's end takes away.
+	makePoint func(Ghost) error
 
 	done chan struct{}
 	lost atomic.Pointer[loss]
@@ -78,6 +80,7 @@ func newBoundary(p *Process) (*boundary, error) {
 	b := &boundary{
 		launch: p.launch, judge: p.launch.judge, init: p.family.init.pid, root: -1, table: -1, wake: -1, mountNS: -1, userNS: -1, done: make(chan struct{}),
 		notice: p.notice, emit: p.emit, kill: func() { p.Kill(BoundaryLost) },
+		makePoint: func(g Ghost) error { return p.leases.makeLate(g, p.o.Record) },
 	}
 	if err := b.open(p); err != nil {
 		b.close()

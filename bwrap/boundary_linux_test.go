@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"pinfold/bwrap"
 	"pinfold/event"
 	"pinfold/guard"
@@ -82,7 +84,7 @@ func TestBoundaryLost(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(w string) error{
 		"a link":       func(w string) error { return os.Symlink("x", w+"/denied") },
-		"nothing":      func(string) error { return nil },
+		"a fifo":       func(w string) error { return unix.Mkfifo(w+"/denied", 0o644) },
 		"in a new dir": func(w string) error { return os.Rename(w+"/sub", w+"/sub2") },
 	} {
 		t.Run(name, func(t *testing.T) {

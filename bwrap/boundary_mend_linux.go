@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -97,30 +98,50 @@ func (m *mending) stop() error {
 	return err
 }
 
-// mendPoints mends the paths that differ.
+// mendPoints mends the paths that differ, those above before those beneath.
 func (m *mending) mendPoints() *loss {
-	for i := range m.points {
-		p := &m.points[i]
-		got := m.identify(p.path)
-		if p.watched || got == p.want {
-			continue
-		}
-		if err := m.mendPoint(p, got); err != nil {
-			l := p.loss(got)
+	for {
+		p, err := m.mendRound()
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errAbove) && time.Now().Before(m.end):
+			time.Sleep(time.Millisecond) // the host is at it still
+		default:
+			l := p.loss(m.identify(p.path))
 			l.why += "; it can't be put right: " + err.Error()
 			return l
 		}
 	}
-	return nil
+}
+
+// mendRound answers the first path that can't be mended, and why.
+func (m *mending) mendRound() (*point, error) {
+	for i := range m.points {
+		p := &m.points[i]
+		if p.watched || m.identify(p.path) == p.want {
+			continue
+		}
+		if err := m.mendPoint(p); err != nil {
+			return p, err
+		}
+	}
+	return nil, nil
 }
 
 // errCannot is for what can't be mended, with nothing more to say.
 var errCannot = errors.New("too much depends on it")
 
+// errAbove: something that lies above has to be mended first.
+var errAbove = errors.New("the host changes what lies above as well")
+
+// errServices: what a process outside has been sent it may send back.
+var errServices = errors.New("a service that may be connected to could have been sent hold of it")
+
 // mendPoint mends one path.
-func (m *mending) mendPoint(p *point, got identity) error {
+func (m *mending) mendPoint(p *point) error {
 	r, ok := m.launch.recipes[p.path]
-	if !ok || m.identify(filepath.Dir(p.path)) != p.up {
+	if !ok {
 		return errCannot
 	}
 	if err := m.stop(); err != nil {
@@ -130,6 +151,9 @@ func (m *mending) mendPoint(p *point, got identity) error {
 	// an editor moves a file away before it writes the new one. What comes next
 	// is the host's, since nobody inside moves, and it doesn't tell.
 	for {
+		if err := m.surround(p); err != nil {
+			return err
+		}
 		late := time.Now().After(m.end)
 		done, err := m.attempt(p, r, late)
 		if done || late {
@@ -139,21 +163,55 @@ func (m *mending) mendPoint(p *point, got identity) error {
 	}
 }
 
+// surround makes sure that a path lies in what it lay in, or in what nobody
+// inside can have changed.
+func (m *mending) surround(p *point) error {
+	up := m.identify(filepath.Dir(p.path))
+	switch {
+	case up == p.up:
+		return nil
+	case m.outOfReach(p.path):
+		p.up = up
+		return nil
+	case slices.ContainsFunc(m.points, func(above point) bool {
+		return isBelow(p.path, above.path) && !above.watched && m.identify(above.path) != above.want
+	}):
+		return errAbove
+	}
+	return errCannot
+}
+
+// outOfReach reports whether what a path lies in, as much of it as there is,
+// can't be written inside because something above holds: then the host alone
+// can have changed it, and nobody inside makes use of it.
+func (m *mending) outOfReach(p string) bool {
+	dir := filepath.Dir(p)
+	id := m.identify(dir)
+	for ; notThere(id.err) && dir != "/"; id = m.identify(dir) {
+		dir = filepath.Dir(dir)
+	}
+	return id.err == 0 && id.readOnly && id.mount != 0 && slices.ContainsFunc(m.points, func(above point) bool {
+		return isBelow(p, above.path) && above.want.mount == id.mount && m.identify(above.path) == above.want
+	})
+}
+
+func notThere(err unix.Errno) bool { return err == unix.ENOENT || err == unix.ENOTDIR }
+
 // attempt puts one path right as it is now. It is done, or should be tried
 // again as long as there is time.
 func (m *mending) attempt(p *point, r recipe, late bool) (done bool, err error) {
 	got := m.identify(p.path)
 	switch {
-	case got.err == unix.ENOENT && p.up.readOnly:
+	case notThere(got.err) && (p.up.readOnly || m.outOfReach(p.path)):
 		p.want, m.gone[p.path] = got, true // nobody inside can make it
 		return true, nil
 	case got.err == unix.ENOENT:
 		if late {
-			return true, m.leaveFree(p, r)
+			return m.fill(p, r)
 		}
 		return false, nil
 	case got.err != 0:
-		return true, got.err
+		return late, got.err
 	case got == p.want:
 		return true, nil
 	}
@@ -161,16 +219,20 @@ func (m *mending) attempt(p *point, r recipe, late bool) (done bool, err error) 
 	return err == nil, err
 }
 
-// leaveFree watches a guarded name that the host has removed, as those are
-// that weren't there at the start.
-func (m *mending) leaveFree(p *point, r recipe) error {
-	if r.rule.Class != guard.ClassGuarded {
-		return errors.New("nothing stands there any more, so that it could be made from inside")
+// fill does with a name that the host has left empty as the launch does with
+// those that are empty from the start: one that is kept by default is watched,
+// and on one of the policy's or the caller's stands an empty mount point.
+func (m *mending) fill(p *point, r recipe) (done bool, err error) {
+	if r.rule.Class == guard.ClassGuarded || r.rule.Class == guard.ClassDefault {
+		m.taker.watches = append(m.taker.watches, guard.Watch{Path: p.path, Rule: r.rule})
+		p.want, m.gone[p.path] = identity{err: unix.ENOENT}, true
+		p.watched = true
+		return true, nil
 	}
-	m.taker.watches = append(m.taker.watches, guard.Watch{Path: p.path, Rule: r.rule})
-	p.want, m.gone[p.path] = identity{err: unix.ENOENT}, true
-	p.watched = true
-	return nil
+	if err := m.makePoint(Ghost{Path: p.path, Dir: len(r.content) == 0}); err != nil {
+		return true, fmt.Errorf("nothing stands there any more, so that it could be made from inside: %w", err)
+	}
+	return m.attempt(p, r, false)
 }
 
 // cover mounts anew on what stands there now.
@@ -188,17 +250,18 @@ func (m *mending) cover(p *point, r recipe, got identity) error {
 	if kind != unix.S_IFREG && kind != unix.S_IFDIR || got.mount != p.up.mount || got != identifyFD(fd) {
 		return errors.New("what stands there now can't be covered")
 	}
-	// A directory that can be written through would be written through
-	// beneath as well.
-	if kind == unix.S_IFDIR && !p.up.readOnly {
-		return errCannot
+	obj := object{identity: got, path: p.path, dir: kind == unix.S_IFDIR}
+	if !p.up.readOnly {
+		if obj.beneath, err = m.reachable(fd, p.path, &st); err != nil {
+			return err
+		}
 	}
-	free, err := m.claim(fd, object{got, p.path, kind == unix.S_IFDIR}, r)
+	free, err := m.claim(fd, obj, r)
 	if err != nil {
 		return err
 	}
 	defer free()
-	err = m.mount(p.path, r, kind == unix.S_IFDIR, fd)
+	err = m.mount(p.path, r, obj.dir, fd)
 	now := m.identify(p.path)
 	if same := now.dev == got.dev && now.ino == got.ino; err == nil && (now.err != 0 || !now.readOnly || same != (r.kind == showReadOnly)) {
 		err = errors.New("it isn't what was asked for")
@@ -215,6 +278,23 @@ func (m *mending) cover(p *point, r recipe, got identity) error {
 	}
 	m.did = append(m.did, p.path)
 	return m.taker.log("mended", "mount", p.path, "")
+}
+
+// reachable looks for ways to an object that could be written through, and
+// that outlast the cover: another name of the file, or of one in the directory,
+// which could be given to it as long as the cover was off. It answers what lies
+// in the directory, of which somebody may have hold as well.
+func (m *mending) reachable(fd int, path string, st *unix.Stat_t) (map[guard.FileID]bool, error) {
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		if st.Nlink > 1 {
+			return nil, otherName(path)
+		}
+		return nil, nil
+	}
+	if m.launch.AllSockets || len(m.launch.Sockets) > 0 {
+		return nil, errServices
+	}
+	return surveyBeneath(fd, path)
 }
 
 // undo takes a mount off again that was made in part, or on something that the

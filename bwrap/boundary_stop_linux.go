@@ -2,7 +2,6 @@ package bwrap
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -121,19 +120,29 @@ func standing(pid int, vfork bool) bool {
 		return false
 	}
 	for _, task := range tasks {
-		b, err := os.ReadFile(task + "/stat")
-		if err != nil {
+		switch state := taskState(task); {
+		case state == "":
 			continue // gone
-		}
-		_, rest, _ := strings.Cut(string(b[strings.LastIndexByte(string(b), ')')+1:]), " ")
-		switch state := rest[:min(1, len(rest))]; {
-		case strings.Contains("TtZX", state) && state != "":
+		case strings.Contains("TtZX", state):
 		case state == "D" && vfork && inVfork(task):
 		default:
 			return false
 		}
 	}
 	return true
+}
+
+// taskState is the letter of proc_pid_stat(5), "" for a task that has gone.
+func taskState(task string) string {
+	b, err := os.ReadFile(task + "/stat")
+	if err != nil {
+		return ""
+	}
+	_, rest, _ := strings.Cut(string(b[strings.LastIndexByte(string(b), ')')+1:]), " ")
+	if rest == "" {
+		return "?"
+	}
+	return rest[:1]
 }
 
 func inVfork(task string) bool {
@@ -155,102 +164,4 @@ func (s *stopped) letGo() {
 		closeFD(&h.fd)
 	}
 	s.list = nil
-}
-
-// holder says who inside has hold of an object of the host: by a descriptor,
-// a mapping, as a directory to be in, or in a message under way in a socket,
-// where nobody can look. "" is nobody.
-func (s *stopped) holder(obj object) (string, error) {
-	for _, h := range s.list {
-		tasks, err := filepath.Glob(procPath(h.pid, "task/*"))
-		if err != nil {
-			return "", err
-		}
-		for _, task := range tasks {
-			why, err := obj.heldBy(task)
-			if err != nil && !gone(err) {
-				return "", fmt.Errorf("cannot look at process %d: %w", h.pid, err)
-			}
-			if why != "" {
-				return fmt.Sprintf("process %d %s", h.pid, why), nil
-			}
-		}
-	}
-	return "", nil
-}
-
-func gone(err error) bool { return errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOENT) }
-
-// object is what came to be at a path. dir: what lies beneath counts as well.
-type object struct {
-	identity
-	path string
-	dir  bool
-}
-
-func (o object) heldBy(task string) (string, error) {
-	for _, name := range []string{"cwd", "root"} {
-		if o.is(task + "/" + name) {
-			return "is in it", nil
-		}
-	}
-	list, err := os.ReadDir(task + "/fd")
-	if err != nil {
-		return "", err
-	}
-	for _, e := range list {
-		if o.is(task + "/fd/" + e.Name()) {
-			return "has it open", nil
-		}
-		info, err := os.ReadFile(task + "/fdinfo/" + e.Name())
-		if err != nil && !gone(err) {
-			return "", err
-		}
-		if underWay(string(info)) {
-			return "has sent descriptors that nobody has received yet", nil
-		}
-	}
-	maps, err := os.ReadFile(task + "/maps")
-	if err != nil {
-		return "", err
-	}
-	if o.mapped(string(maps)) {
-		return "has it mapped", nil
-	}
-	return "", nil
-}
-
-// is reports whether a link of /proc leads to the object, or beneath it.
-func (o object) is(link string) bool {
-	var st unix.Stat_t
-	if unix.Stat(link, &st) == nil && st.Dev == o.dev && st.Ino == o.ino {
-		return true
-	}
-	if !o.dir {
-		return false
-	}
-	to, err := os.Readlink(link)
-	return err == nil && (to == o.path || isBelow(to, o.path))
-}
-
-// underWay reads what fdinfo says of a socket (scm_fds, Linux 5.10).
-func underWay(info string) bool {
-	for line := range strings.Lines(info) {
-		if v, ok := strings.CutPrefix(line, "scm_fds:"); ok {
-			return strings.TrimSpace(v) != "0"
-		}
-	}
-	return false
-}
-
-// mapped looks for the object's device and inode in /proc/PID/maps.
-func (o object) mapped(maps string) bool {
-	want := fmt.Sprintf("%02x:%02x %d", unix.Major(o.dev), unix.Minor(o.dev), o.ino)
-	for line := range strings.Lines(maps) {
-		f := strings.Fields(line)
-		if len(f) >= 5 && f[3]+" "+f[4] == want {
-			return true
-		}
-	}
-	return false
 }

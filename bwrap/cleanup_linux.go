@@ -78,7 +78,7 @@ func (ls *leases) take(missing []Ghost, covered []string, rec *plan.Record) erro
 	if err := ls.share(covered); err != nil {
 		return err
 	}
-	if len(missing) > 0 && rec != nil {
+	if len(missing) > 0 && rec != nil && ls.journal == nil {
 		var err error
 		if ls.journal, err = rec.Journal(); err != nil {
 			return err
@@ -162,6 +162,20 @@ func (ls *leases) make(g Ghost) error {
 		return err
 	}
 	return ls.log("made", made)
+}
+
+// makeLate makes a mount point while the launch runs, where the host has taken
+// away what stood there.
+func (ls *leases) makeLate(g Ghost, rec *plan.Record) error {
+	if !filepath.IsAbs(ls.dir) {
+		return errors.New("internal error: there is no state directory to note a mount point in")
+	}
+	unlock, err := lockLeases(ls.dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return ls.take([]Ghost{g}, nil, rec)
 }
 
 func (ls *leases) log(action string, n note) error {

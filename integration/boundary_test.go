@@ -64,7 +64,27 @@ func hostChanges() map[string]hostChange {
 			change: "mv {ws}/.git {ws}/old; git init -q {ws}", event: "cover_detached", code: 123,
 		},
 		"a guarded directory is replaced": {
-			change: "rm -r {ws}/.git/hooks; mkdir {ws}/.git/hooks", event: "cover_detached", code: 123,
+			change: "rm -r {ws}/.git/hooks; mkdir {ws}/.git/hooks; echo : >{ws}/.git/hooks/pre-push", event: "cover_restored",
+			inside: "ls {ws}/.git/hooks; echo x 2>&- >{ws}/.git/hooks/pre-commit || echo held; mv {ws}/.git/hooks {ws}/h 2>&- || echo held",
+			want:   "pre-push\nheld\nheld\n",
+		},
+		"a guarded directory is renamed over": {
+			change: "mkdir {root}/h; echo : >{root}/h/pre-push; rm {ws}/.git/hooks/*; mv -T {root}/h {ws}/.git/hooks", event: "cover_restored",
+			inside: "ls {ws}/.git/hooks; echo x 2>&- >{ws}/.git/hooks/pre-push || echo held", want: "pre-push\nheld\n",
+		},
+		"a denied directory of the policy's is moved away": {
+			policy: denies("{workspace}/secrets"), prepare: "mkdir {ws}/secrets; echo {secret} >{ws}/secrets/f",
+			change: "mv {ws}/secrets {ws}/old", event: "cover_restored",
+			inside: "cat {ws}/old/f {ws}/secrets/f 2>&- || echo held; rmdir {ws}/secrets 2>&- || echo held; mkdir {ws}/secrets/x 2>&- || echo held", want: "held\nheld\nheld\n",
+		},
+		"a directory of read-only files is removed": {
+			policy: doc{"write": []string{"{workspace}"}, "read_only": []string{"{workspace}/vendor"}}, prepare: "mkdir {ws}/vendor; echo x >{ws}/vendor/f",
+			change: "rm -r {ws}/vendor", event: "cover_restored",
+			inside: "ls {ws}/vendor; echo x 2>&- >{ws}/vendor/f || echo held", want: "held\n",
+		},
+		"a directory above credentials is replaced": {
+			change: "mv {home}/.config {home}/old; cp -r {home}/old {home}/.config", event: "cover_restored",
+			inside: "cat {home}/.config/gh/hosts.yml {home}/old/gh/hosts.yml 2>&- || echo held; cat {home}/.config/app/settings.toml", want: "held\ncolour = 'blue'\n",
 		},
 		"a denied file becomes a link": {
 			change: "mv {home}/.npmrc {home}/x; ln -s x {home}/.npmrc", event: "cover_detached", code: 123,
