@@ -25,12 +25,8 @@ func (e *Engine) Create(ctx context.Context, s container.Spec) (container.Ref, e
 	if err != nil {
 		return container.Ref{}, err
 	}
-	q := url.Values{}
-	if s.Name != "" {
-		q.Set("name", s.Name)
-	}
-	var made createResponse
-	if err := e.client.call(ctx, request{method: "POST", path: "/containers/create", query: q, body: e.createRequestOf(s)}, &made); err != nil {
+	made, err := e.create(ctx, s)
+	if err != nil {
 		return container.Ref{}, fmt.Errorf("cannot create a container with %s: %w", e.name, err)
 	}
 	r := container.Ref{Provider: e.name, Daemon: info.Identity, Endpoint: e.endpoint, ID: made.ID}
@@ -38,6 +34,24 @@ func (e *Engine) Create(ctx context.Context, s container.Spec) (container.Ref, e
 		return container.Ref{}, fmt.Errorf("cannot create a container with %s: it names the container %q", e.name, made.ID)
 	}
 	return r, nil
+}
+
+func (e *Engine) create(ctx context.Context, s container.Spec) (made createResponse, err error) {
+	filter := string(s.Seccomp)
+	if e.podman {
+		name, remove, err := profileFile(s.Seccomp)
+		if err != nil {
+			return made, err
+		}
+		defer func() { err = errors.Join(err, remove()) }()
+		filter = name
+	}
+	q := url.Values{}
+	if s.Name != "" {
+		q.Set("name", s.Name)
+	}
+	err = e.client.call(ctx, request{method: "POST", path: "/containers/create", query: q, body: e.createRequestOf(s, filter)}, &made)
+	return made, err
 }
 
 // checkSpec refuses what would have an engine decide something for itself.

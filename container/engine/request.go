@@ -18,12 +18,12 @@ var stubEnv = []string{"GODEBUG=", "GOGC=", "GOMAXPROCS=", "GOMEMLIMIT=", "GOTRA
 // createRequestOf is a Spec as the API wants it. What an image could set is
 // always set here: its entry point, user, stop signal, health check and
 // volumes decide nothing.
-func (e *Engine) createRequestOf(s container.Spec) createRequest {
+func (e *Engine) createRequestOf(s container.Spec, filter string) createRequest {
 	return createRequest{
 		Image: s.Image, Entrypoint: s.Entrypoint, Cmd: nonNil(s.Args), Env: slices.Concat(stubEnv, s.Env),
 		WorkingDir: s.Dir, User: userOf(s), Hostname: s.Hostname, Labels: s.Labels,
 		StopSignal: "SIGTERM", Healthcheck: &healthcheck{Test: []string{"NONE"}},
-		HostConfig: e.hostConfigOf(s),
+		HostConfig: e.hostConfigOf(s, filter),
 	}
 }
 
@@ -38,11 +38,11 @@ func nonNil(s []string) []string {
 	return s
 }
 
-func (e *Engine) hostConfigOf(s container.Spec) hostConfig {
+func (e *Engine) hostConfigOf(s container.Spec, filter string) hostConfig {
 	h := hostConfig{
 		NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private", UsernsMode: s.Userns,
 		CapDrop: []string{"ALL"}, ReadonlyRootfs: true,
-		SecurityOpt: []string{"no-new-privileges:true", "seccomp=" + string(s.Seccomp)},
+		SecurityOpt: []string{"no-new-privileges:true", "seccomp=" + filter},
 		MaskedPaths: s.MaskedPaths, ReadonlyPaths: s.ReadonlyPaths,
 		Mounts: e.mountsOf(s), Tmpfs: e.tmpfsOf(s), ShmSize: s.ShmSize,
 		NanoCpus: int64(math.Round(s.Limits.CPUs * 1e9)),
