@@ -3,6 +3,7 @@ package seatbelt
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"pinfold/policy"
 )
@@ -65,6 +66,50 @@ func foldedPath(root, path string) (string, error) {
 		return "", unspeakable(path, "its expression is longer than the profile compiler takes")
 	}
 	return b.String(), nil
+}
+
+// spelledLike is an expression that matches a name of dir however a volume
+// that folds case, or composes letters, lets it be spelled. The name stands
+// already, so that an expression which matches other names of the directory as
+// well is better than none: a letter outside ASCII is any letters, and of a
+// long name the rest is.
+func spelledLike(dir, name string) (string, error) {
+	const anything = "[^/]*"
+	var b strings.Builder
+	b.WriteString("^" + exactly(strings.TrimSuffix(dir, "/")+"/"))
+	if b.Len()+len(anything) > maxString {
+		return "", unspeakable(dir+"/"+name, "its expression is longer than the profile compiler takes")
+	}
+	for rest := lower(name); rest != ""; {
+		n, pattern := spellings(rest)
+		if _, size := utf8.DecodeRuneInString(rest); size > 1 || !isASCII(rest[:min(len(rest), n+1)]) {
+			n, pattern = max(n, size), anything // a mark that follows belongs to the letter
+		}
+		if n == 0 || b.Len()+len(pattern)+len(anything) > maxString {
+			b.WriteString(anything)
+			break
+		}
+		if pattern != anything || !strings.HasSuffix(b.String(), anything) {
+			b.WriteString(pattern)
+		}
+		rest = rest[n:]
+	}
+	return b.String(), nil
+}
+
+// lower is a name with its ASCII letters in lower case, and no other changed:
+// by other rules than the volume's one of them could become ASCII.
+func lower(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' {
+			return r - 'A' + 'a'
+		}
+		return r
+	}, name)
+}
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
 // spellings is how the first letters of s may be written, and how many they

@@ -105,6 +105,63 @@ func TestFoldedSpellings(t *testing.T) {
 	})
 }
 
+func TestSpelledLike(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("n", 255)
+	for _, c := range []struct {
+		name string
+		same []string
+		not  []string
+	}{
+		{"config", []string{"config", "CONFIG", "con\ufb01g"}, []string{"config.lock", "x/config", "confi", "aconfig"}},
+		{"caf\u00e9.key", []string{"caf\u00e9.key", "CAFE\u0301.KEY", "cafe\u0301.key"}, []string{"caf\u00e9.keys", "caf/e.key", "tea.key"}},
+		{"cafe\u0301", []string{"caf\u00e9", "CAF\u00c9", "cafe\u0301"}, []string{"ca"}},
+		{"\u0130", []string{"i\u0307"}, nil},
+		{long, []string{long, strings.ToUpper(long)}, []string{"x" + long[1:]}},
+		{strings.Repeat("s", 40), []string{strings.Repeat("\u00df", 20)}, []string{"a/" + strings.Repeat("s", 40)}},
+		{`a"b`, []string{`a"b`, `A"b`}, nil},
+	} {
+		p, err := spelledLike("/w", c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(p, `"`) || len(p) > maxString {
+			t.Errorf("%q: %s", c.name, p)
+		}
+		re := regexp.MustCompile(p + "$")
+		for _, s := range c.same {
+			if !re.MatchString("/w/" + s) {
+				t.Errorf("%q: %q doesn't match %s", c.name, s, p)
+			}
+		}
+		for _, s := range c.not {
+			if re.MatchString("/w/" + s) {
+				t.Errorf("%q: %q matches %s", c.name, s, p)
+			}
+		}
+	}
+	if got, err := spelledLike("/"+strings.Repeat("d/", 600), "x"); err == nil {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestSpelledLikeAll: whatever folds alike is matched, of names of any letters.
+func TestSpelledLikeAll(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		name := strings.ReplaceAll(rapid.StringN(1, 12, 40).Draw(t, "name"), "/", "x")
+		pattern, err := spelledLike("/w", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range []string{name, norm.NFC.String(name), norm.NFD.String(name), strings.ToUpper(name), strings.ToLower(name), fold(name), norm.NFC.String(fold(name))} {
+			if fold(other) == fold(name) && !strings.ContainsAny(other, "/\n") && !regexp.MustCompile("(?s)"+pattern+"$").MatchString("/w/"+other) {
+				t.Fatalf("%q is %q on such a volume, and isn't matched by %s", other, name, pattern)
+			}
+		}
+	})
+}
+
 // respell draws another spelling of a name.
 func respell(t *rapid.T, name string) string {
 	var b strings.Builder

@@ -84,7 +84,7 @@ func (p *Process) takeLines(w *watcher, r *bufio.Reader) {
 			return // its end; a line that is too long is passed over
 		}
 		v, ok := parseViolation(line)
-		if !ok || v.noise() || !w.has(v.pid) {
+		if !ok || v.noise() || !p.isOurs(w, v) {
 			continue
 		}
 		if k := (key{v.operation, v.target}); !seen[k] && len(seen) < maxViolations {
@@ -94,6 +94,13 @@ func (p *Process) takeLines(w *watcher, r *bufio.Reader) {
 			p.o.Events.Emit(e)
 		}
 	}
+}
+
+// isOurs: by the tag, since a process may have ended before its refusal is
+// read; what has none, by the process.
+func (p *Process) isOurs(w *watcher, v violation) bool {
+	is, says := v.tagged(p.tag)
+	return is || !says && w.has(v.pid)
 }
 
 // unreported says that refusals can't be read.

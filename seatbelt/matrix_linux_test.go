@@ -150,7 +150,7 @@ func compare(t failer, g *guard.Grant) *compared {
 	}
 	c := &compared{grant: g, params: text.Map(), pins: map[string]bool{}, stricter: map[string]bool{}}
 	c.params["TTY"] = "/dev/null"
-	if c.profile, err = sbpl.Parse(text.At(3128)); err != nil {
+	if c.profile, err = sbpl.Parse(text.At(3128, "pinfold-TAG")); err != nil {
 		t.Fatalf("%v\n%s", err, text.Profile)
 	}
 	for _, p := range g.Pins() {
@@ -225,7 +225,7 @@ func (c *compared) check(t failer, path string) {
 		}
 	}
 	for _, op := range writes {
-		want := e.Writable && !(c.pins[path] && op == "file-write-unlink") && !(c.stricter[path] && slices.Contains(makes, op))
+		want := e.Writable && !(c.pins[path] && (op == "file-write-unlink" || op == "file-write-create")) && !(c.stricter[path] && slices.Contains(makes, op))
 		if got := c.ask(t, op, path); got != want {
 			t.Fatalf("%s %s: the profile says %v, the guard %+v", op, path, got, e)
 		}
@@ -288,6 +288,19 @@ func (c *compared) spellings(t failer) {
 				if c.ask(t, op, dir+other) {
 					t.Fatalf("%s %s: allowed, though %s isn't", op, dir+other, p)
 				}
+			}
+		}
+	}
+	// What stands there isn't replaced by another spelling of it.
+	for _, e := range c.grant.Entries() {
+		dir, name := filepath.Split(e.Path)
+		above, err := c.grant.Explain(strings.TrimSuffix(dir, "/"))
+		if err != nil || !above.Writable || e.Kind == guard.Missing || e.Access == guard.ReadWrite && e.Kind != guard.Dir {
+			continue
+		}
+		for _, other := range []string{strings.ToUpper(name), strings.ToLower(name), strings.ReplaceAll(name, "s", "\u017f")} {
+			if c.ask(t, "file-write-create", dir+other) {
+				t.Fatalf("%s may replace %s", dir+other, e.Path)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package seatbelt
 
 import (
 	"fmt"
+	"strings"
 
 	"pinfold/policy"
 )
@@ -51,8 +52,10 @@ func (w *writer) network(v view, o Options) {
 	w.line("(allow system-socket (socket-domain AF_UNIX))")
 	w.comment("unix sockets: the run's own, in its own temporary directory")
 	if o.Tmp != "" {
-		w.socket("network-bind network-inbound", "local", "subpath", o.Tmp)
-		w.socket("network-outbound", "remote", "subpath", o.Tmp)
+		for _, p := range spelledShort(o.Tmp) {
+			w.socket("network-bind network-inbound", "local", "subpath", p)
+			w.socket("network-outbound", "remote", "subpath", p)
+		}
 	}
 	if v.unix == policy.SocketsAll {
 		w.err = firstError(w.err, &policy.Refusal{
@@ -63,13 +66,28 @@ func (w *writer) network(v view, o Options) {
 	}
 	for _, s := range v.sockets {
 		w.comment("socket: %s", s.Rule.Text)
-		w.socket("network-outbound", "remote", "literal", s.Path)
+		for _, p := range spelledShort(s.Path) {
+			w.socket("network-outbound", "remote", "literal", p)
+		}
 		w.rule("allow", "file-read-metadata", "literal", s.Path)
 	}
 	if o.Trustd {
 		w.comment("certificates through the system's daemon (asked for)")
 		w.line(names("mach-lookup", "global-name", "com.apple.trustd.agent", "com.apple.trustd"))
 	}
+}
+
+// spelledShort is a socket's path, and the one without /private that leads to
+// it: public profiles name both, as if the kernel asked by what the program
+// said. What isn't there under that name grants nothing.
+func spelledShort(p string) []string {
+	short := strings.TrimPrefix(p, "/private")
+	for _, link := range []string{"/etc", "/tmp", "/var"} {
+		if short != p && within(link, short) {
+			return []string{p, short}
+		}
+	}
+	return []string{p}
 }
 
 func (w *writer) socket(ops, side, filter, p string) {

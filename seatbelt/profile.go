@@ -34,12 +34,19 @@ type Text struct {
 	Params  []Param
 }
 
-// portToken stands for the proxy's port in a profile that is still to be run.
-const portToken = `"localhost:{proxy}"`
+// What is known only when a run starts stands in a profile as a token: the
+// proxy's port, and what the kernel adds to the log's entry of a refusal.
+const (
+	portToken = `"localhost:{proxy}"`
+	tagToken  = `(with message "{tag}")`
+)
 
-// At is the profile with the supervisor's port, which is known when it runs.
-func (t *Text) At(port uint16) string {
-	return strings.ReplaceAll(t.Profile, portToken, fmt.Sprintf(`"localhost:%d"`, port))
+// At is the profile of one run: the supervisor's port, and the run's tag in
+// the log, of letters, digits and dashes.
+func (t *Text) At(port uint16, tag string) string {
+	return strings.NewReplacer(
+		portToken, fmt.Sprintf(`"localhost:%d"`, port), tagToken, "(with message "+quote(tag)+")",
+	).Replace(t.Profile)
 }
 
 // Map is the parameters as the evaluator takes them.
@@ -51,14 +58,18 @@ func (t *Text) Map() map[string]string {
 	return m
 }
 
-// The groups of operations. Two are in none, and so are refused everywhere:
-// file-link and file-clone. Reports disagree about whether they are asked by
-// the old name or by the new one. By the new one alone, a link in a write
-// grant to a file outside would be a way to write it, and one clonefile(2) of
-// a directory would copy everything denied that lies in it to where it can be
-// read. Programs that can copy or rename instead do, as git does; other
-// sandboxes for agents refuse both as well.
-// Each rule that can meet another names whole
+// outsideDefault are denied by name, since (deny default) is said not to
+// reach them. By process-info-pidinfo a program would read the environment of
+// every other (KERN_PROCARGS2). file-link and file-clone are allowed nowhere:
+// reports disagree about whether they are asked by the old name or by the new
+// one. By the new one alone, a link in a write grant to a file outside would
+// be a way to write it, and one clonefile(2) of a directory would copy
+// everything denied that lies in it to where it can be read. Programs that can
+// copy or rename instead do, as git does; other sandboxes for agents refuse
+// both as well.
+const outsideDefault = "process-info* nvram* iokit-get-properties file-map-executable file-link file-clone"
+
+// The groups of operations. Each rule that can meet another names whole
 // groups, so that no rule is more specific by its operation than the other.
 const (
 	readOps  = "file-read* file-test-existence file-lock"
@@ -75,7 +86,7 @@ func Profile(g *guard.Grant, o Options) (*Text, error) {
 func viewOf(g *guard.Grant) view {
 	return view{
 		tier: g.Tier(), base: g.Base(), entries: g.Entries(), pins: g.Pins(),
-		watches: g.Watches(), sockets: g.Sockets(), unix: g.UnixSockets(),
+		watches: g.Watches(), links: g.Links(), sockets: g.Sockets(), unix: g.UnixSockets(),
 	}
 }
 
@@ -86,6 +97,7 @@ type view struct {
 	entries []guard.Entry
 	pins    []guard.Pin
 	watches []guard.Watch
+	links   []guard.Link
 	sockets []guard.Socket
 	unix    policy.UnixSockets
 }
@@ -99,7 +111,9 @@ func profile(v view, o Options) (*Text, error) {
 	}
 	w := &writer{params: parameters{names: map[string]string{}}}
 	w.line("(version 1)")
-	w.line("(deny default)")
+	w.line("(deny default " + tagToken + ")")
+	w.comment("what (deny default) may not reach")
+	w.line("(deny " + outsideDefault + " " + tagToken + ")")
 	w.fixed()
 	w.base(v.base)
 	w.otherNames()
@@ -108,9 +122,9 @@ func profile(v view, o Options) (*Text, error) {
 		w.entry(e)
 	}
 	w.lookups(v)
+	w.links(v.links)
 	w.ownTemporary(o)
-	w.pins(v.pins)
-	w.roots(v, o)
+	w.kept(v, o)
 	w.unmade(v)
 	w.inside(o)
 	w.devices()
@@ -143,7 +157,15 @@ func (w *writer) rule(verb, ops, filter, p string) {
 	if err != nil && w.err == nil {
 		w.err = err
 	}
-	w.line("(" + verb + " " + ops + "\n  (" + filter + " " + ref + "))")
+	w.line("(" + verb + " " + ops + "\n  (" + filter + " " + ref + ")" + tagOf(verb) + ")")
+}
+
+// tagOf makes a refusal by a rule known in the log.
+func tagOf(verb string) string {
+	if verb == "deny" {
+		return " " + tagToken
+	}
+	return ""
 }
 
 // fixed writes what every process needs, from the table in services.go.
@@ -169,6 +191,8 @@ func (w *writer) base(b policy.ReadBase) {
 	for _, l := range []string{"/etc", "/tmp", "/var"} {
 		w.rule("allow", "file-read-metadata", "literal", l)
 	}
+	w.comment("/bin/sh looks here for which shell it is")
+	w.rule("allow", readOps, "literal", "/private/var/select/sh")
 }
 
 // otherNames denies the other ways to spell a path, and copies of everything.
@@ -251,15 +275,36 @@ func above(p string) []string {
 	return out
 }
 
+// links lets the links on the way to what is granted be read, where the
+// directories that they lie in don't show: realpath(3) looks at each.
+func (w *writer) links(links []guard.Link) {
+	if len(links) == 0 {
+		return
+	}
+	w.comment("links on the way to what is granted")
+	for _, l := range links {
+		w.rule("allow", readOps, "literal", l.Path)
+		for _, d := range above(l.Path) {
+			w.rule("allow", "file-read-metadata", "literal", d)
+		}
+	}
+}
+
 // readable reports what the nearest entry, else the base, says of p.
 func (v view) readable(p string) bool {
-	ok := orHost(v.base) == policy.BaseHost
+	ok := orHost(v.base) == policy.BaseHost &&
+		!slices.ContainsFunc(slices.Concat(hostTemporary, otherNames), func(d string) bool { return within(d, p) })
 	for _, e := range v.entries {
-		if e.Path == p || strings.HasPrefix(p, strings.TrimSuffix(e.Path, "/")+"/") {
+		if within(e.Path, p) {
 			ok = e.Access >= guard.ReadOnly
 		}
 	}
 	return ok
+}
+
+// within reports whether p is dir, or lies beneath it.
+func within(dir, p string) bool {
+	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
 // entry writes one rule of the Grant. A denied or read-only path is a
@@ -282,34 +327,4 @@ func filterFor(k guard.Kind) string {
 		return "subpath"
 	}
 	return "literal"
-}
-
-// roots keeps the names of the write grants themselves. One that was moved
-// into another grant would leave the rules about what lies in it behind, to be
-// moved back with a hook in it.
-func (w *writer) roots(v view, o Options) {
-	var dirs []string
-	for _, e := range v.entries {
-		if e.Access == guard.ReadWrite && e.Kind == guard.Dir {
-			dirs = append(dirs, e.Path)
-		}
-	}
-	if o.Tmp != "" {
-		dirs = append(dirs, o.Tmp)
-	}
-	if len(dirs) > 0 {
-		w.comment("write grants keep their names")
-	}
-	for _, d := range dirs {
-		w.rule("deny", "file-write-unlink", "literal", d)
-	}
-}
-
-// pins keeps the names above a covered path: rename(2) and rmdir(2) ask for
-// file-write-unlink on the old name. It comes after every allow.
-func (w *writer) pins(pins []guard.Pin) {
-	for _, p := range pins {
-		w.comment("%s keeps its name: something beneath it is covered", p.Path)
-		w.rule("deny", "file-write-unlink", "literal", p.Path)
-	}
 }

@@ -73,6 +73,8 @@ var sysctls = []string{
 var systemRoots = []string{
 	"/System", "/Library", "/usr", "/bin", "/sbin", "/opt", "/private/etc", "/private/var/db/dyld",
 	"/private/var/db/timezone", "/Applications/Xcode.app",
+	// Where xcrun(1), which git, make and cc are on a Mac, looks for its tools.
+	"/private/var/select", "/private/var/db/xcode_select_link",
 }
 
 // loaderRoots are what dyld maps before any program's first instruction

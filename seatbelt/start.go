@@ -141,7 +141,7 @@ func (s *launcher) pin() (err error) {
 	if s.digest, err = s.o.Record.Pin(s.launch.Plan); err != nil {
 		return err
 	}
-	s.profile, err = s.o.Record.WriteProfile([]byte(s.launch.Text.At(s.port())))
+	s.profile, err = s.o.Record.WriteProfile([]byte(s.launch.Text.At(s.port(), s.tag)))
 	return err
 }
 

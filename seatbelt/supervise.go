@@ -2,6 +2,7 @@ package seatbelt
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -33,6 +34,7 @@ type Process struct {
 	serving   sync.WaitGroup
 	own       []*os.File
 	watcher   *watcher
+	tag       string // of the run's refusals in the log
 	end       context.CancelFunc
 
 	done chan struct{}
@@ -46,7 +48,7 @@ type Process struct {
 }
 
 func newProcess(l *Launch, o StartOptions, end context.CancelFunc) *Process {
-	return &Process{launch: l, o: o, gone: make(chan struct{}), done: make(chan struct{}), end: end}
+	return &Process{launch: l, o: o, gone: make(chan struct{}), done: make(chan struct{}), end: end, tag: tagPrefix + rand.Text()}
 }
 
 // Pid is the command's process.

@@ -64,7 +64,7 @@ func (w *writer) folded(ops, root, p string, beneath bool) {
 	if beneath {
 		filter += ` #"` + pattern + `/"`
 	}
-	w.line("(deny " + ops + "\n  (regex " + filter + "))")
+	w.line("(deny " + ops + "\n  (regex " + filter + ")" + tagOf("deny") + ")")
 }
 
 // writableAbove is the write grant that p would be made in, or "" where the

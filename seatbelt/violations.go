@@ -15,6 +15,17 @@ type violation struct {
 	pid       int
 	operation string
 	target    string
+	tag       string // the profile's own message
+}
+
+// tagPrefix begins the tag of every run, which the profile has the kernel add
+// to each refusal by it. The rest is random: nobody else's refusal has it.
+const tagPrefix = "pinfold-"
+
+// tagged reports whether v is of a run with the tag, and whether it says at
+// all whose it is: what the kernel refuses by its own rules has no tag.
+func (v violation) tagged(tag string) (is, says bool) {
+	return v.tag == tag, strings.HasPrefix(v.tag, tagPrefix)
 }
 
 // logLine is an entry of log(1) in its ndjson style, as far as it counts. The
@@ -46,7 +57,7 @@ func parseViolation(line []byte) (v violation, ok bool) {
 	if json.Unmarshal(line, &l) != nil || l.Sender != sandboxImage || l.Process != kernelImage || l.PID != 0 {
 		return violation{}, false
 	}
-	text, _, _ := strings.Cut(l.Message, "\n") // what follows is a profile's own message
+	text, tag, _ := strings.Cut(l.Message, "\n")
 	m := message.FindStringSubmatch(text)
 	if m == nil {
 		return violation{}, false
@@ -55,7 +66,7 @@ func parseViolation(line []byte) (v violation, ok bool) {
 	if err != nil {
 		return violation{}, false
 	}
-	return violation{program: m[1], pid: pid, operation: m[3], target: m[4]}, true
+	return violation{program: m[1], pid: pid, operation: m[3], target: m[4], tag: strings.TrimSpace(tag)}, true
 }
 
 // noise is what every program is refused and nobody misses.

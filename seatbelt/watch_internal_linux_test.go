@@ -22,8 +22,14 @@ const (
 	sampleMach  = `{"processID":0,"processImagePath":"\/kernel","senderImagePath":"\/System\/Library\/Extensions\/Sandbox.kext\/Contents\/MacOS\/Sandbox","eventMessage":"Sandbox: My App (x)(4711) deny(1) mach-lookup com.apple.SecurityServer\ntag of a profile"}`
 	sampleFork  = `{"processID":0,"processImagePath":"\/kernel","senderImagePath":"\/System\/Library\/Extensions\/Sandbox.kext\/Contents\/MacOS\/Sandbox","eventMessage":"Sandbox: sh(4711) deny(1) job-creation"}`
 	sampleNet   = `{"processID":0,"processImagePath":"\/kernel","senderImagePath":"\/System\/Library\/Extensions\/Sandbox.kext\/Contents\/MacOS\/Sandbox","eventMessage":"Sandbox: node(4711) deny(1) network-outbound 203.0.113.7:443"}`
+	sampleExec  = `{"processID":0,"processImagePath":"\/kernel","senderImagePath":"\/System\/Library\/Extensions\/Sandbox.kext\/Contents\/MacOS\/Sandbox","eventMessage":"Sandbox: sh(4711) deny(1) process-exec \/private\/tmp\/x"}`
 	sampleAgent = `{"processID":0,"processImagePath":"\/kernel","senderImagePath":"\/System\/Library\/Extensions\/Sandbox.kext\/Contents\/MacOS\/Sandbox","eventMessage":"Sandbox: ssh(4711) deny(1) network-outbound \/private\/tmp\/agent.sock"}`
 )
+
+// tagged is a line of a process whose profile has a message.
+func tagged(line, pid, tag string) string {
+	return strings.Replace(strings.Replace(line, "4711", pid, 1), `"}`, `\n`+tag+`"}`, 1)
+}
 
 func TestParseViolation(t *testing.T) {
 	t.Parallel()
@@ -74,13 +80,16 @@ func TestViolations(t *testing.T) {
 	lines := strings.Join([]string{
 		"Filtering", sampleOpen, sampleOpen, strings.ReplaceAll(sampleMach, pid, "4712"),
 		strings.ReplaceAll(sampleOpen, "file-read-data", "file-read-metadata"), sampleNet,
+		// One that ended before it was seen, and another run's with a pid of ours.
+		tagged(sampleExec, "4713", "pinfold-OURS"), tagged(sampleExec, "4711", "pinfold-THEIRS"),
 	}, "\n")
 	must(t, os.WriteFile(filepath.Join(l.dir, "lines"), []byte(lines+"\n"), 0o600))
-	p := &Process{o: StartOptions{Events: l.events, Run: "r"}}
+	p := &Process{o: StartOptions{Events: l.events, Run: "r"}, tag: "pinfold-OURS"}
 	w := &watcher{root: plan.Process{PID: 1 << 30}, quit: make(chan struct{}), known: map[plan.Process]bool{}, pids: map[int]bool{4711: true}}
 	p.readLogOf(w, l.script("log", "cat "+l.dir+"/lines"))
 	got := l.events.all()
-	if len(got) != 2 || got[0].Reason != "file-read-data" || got[1].Reason != "network-outbound" || got[0].Run != "r" || got[0].Time.IsZero() {
+	if len(got) != 3 || got[0].Reason != "file-read-data" || got[1].Reason != "network-outbound" || got[0].Run != "r" || got[0].Time.IsZero() ||
+		got[2].Reason != "process-exec" || got[2].PID != 4713 {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -22,11 +22,26 @@
 //
 // The language has no public specification. Profiles that Apple ships under
 // /usr/share/sandbox and /System/Library/Sandbox/Profiles are written broad
-// to specific, so that the last matching rule wins. Public reports describe
-// two departures: a rule for a named operation beating a later rule for a
-// wildcard that includes it, and a filtered rule beating a later one without
-// a filter. Each is a [Semantics] here, and a profile counts as right only if
-// it gives the same verdict under all of [AllSemantics].
+// to specific, so that the last matching rule wins ([LastMatch]; Apple
+// Sandbox Guide 1.0, reverse.put.as, 2011, says so too). Public reports, each
+// with what sandbox-exec did, describe departures from that:
+//
+//   - [SpecificOperation]: a rule for a named operation beats a later rule for
+//     a wildcard that includes it (GreyhavenHQ/greywall pull request 20: "deny
+//     file-read*" after "allow file-read-data" denied nothing; nolabs-ai/nono
+//     issue 697, the other way about).
+//   - [FilteredFirst]: a rule with a filter beats a later one without.
+//   - [SpecificFilter]: an allow by require-all beat a later deny by subpath,
+//     and a literal beat both (navikt/cplt pull request 455).
+//   - [OpenDefault]: (deny default) doesn't reach every operation. Firefox's
+//     profiles (security/sandbox/mac/SandboxPolicyContent.h) list four that it
+//     doesn't, and by one of them, process-info-pidinfo, sandboxed programs
+//     read the environment of others (nolabs-ai/nono issue 1821,
+//     eugene1g/agent-safehouse pull request 150).
+//
+// Each is a [Semantics] here, and a profile counts as right only if it gives
+// the same verdict under all of [AllSemantics]. A reading that nobody has
+// described isn't among them: that is where this model can be wrong.
 //
 // # Limitations
 //

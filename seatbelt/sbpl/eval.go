@@ -39,13 +39,21 @@ const (
 	SpecificOperation
 	// FilteredFirst: a rule with a filter beats one without; then the last.
 	FilteredFirst
+	// SpecificFilter: literal beats require-all, that beats any other filter,
+	// and that beats none; then the last.
+	SpecificFilter
+	// OpenDefault: (deny default) doesn't reach some operations, which are
+	// allowed where no rule names them; see [OutsideDefault].
+	OpenDefault
 )
 
 // AllSemantics are the readings under which a profile must agree.
-func AllSemantics() []Semantics { return []Semantics{LastMatch, SpecificOperation, FilteredFirst} }
+func AllSemantics() []Semantics {
+	return []Semantics{LastMatch, SpecificOperation, FilteredFirst, SpecificFilter, OpenDefault}
+}
 
 // Verdict is an answer and the rule that gave it; Rule is nil where no rule
-// matched, which Seatbelt answers with a denial.
+// matched, which Seatbelt answers with a denial (but see [OpenDefault]).
 type Verdict struct {
 	Allow bool
 	Rule  *Rule
@@ -66,7 +74,7 @@ func (p *Profile) Eval(q Query, params map[string]string, s Semantics) (Verdict,
 		}
 	}
 	if best == nil {
-		return Verdict{}, nil
+		return Verdict{Allow: s == OpenDefault && OutsideDefault(q.Op)}, nil
 	}
 	return Verdict{Allow: best.Allow, Rule: best}, nil
 }
@@ -75,6 +83,9 @@ func (p *Profile) Eval(q Query, params map[string]string, s Semantics) (Verdict,
 func (r *Rule) match(q Query, params map[string]string, s Semantics) (rank int, ok bool, err error) {
 	best := -1
 	for _, op := range r.Ops {
+		if op == "default" && s == OpenDefault && OutsideDefault(q.Op) {
+			continue
+		}
 		if Covers(op, q.Op) {
 			best = max(best, specificity(op))
 		}
@@ -92,8 +103,28 @@ func (r *Rule) match(q Query, params map[string]string, s Semantics) (rank int, 
 		return best, true, nil
 	case s == FilteredFirst && len(r.Filters) > 0:
 		return 1, true, nil
+	case s == SpecificFilter:
+		return sharpness(anyOf(r.Filters)), true, nil
 	}
 	return 0, true, nil
+}
+
+// sharpness orders filters for [SpecificFilter]. Alternatives count as the
+// sharpest among them.
+func sharpness(f Filter) int {
+	switch f := f.(type) {
+	case anyOf:
+		most := 0
+		for _, sub := range f {
+			most = max(most, sharpness(sub))
+		}
+		return most
+	case literal:
+		return 3
+	case allOf:
+		return 2
+	}
+	return 1
 }
 
 // Filter is one condition of a rule.

@@ -22,6 +22,25 @@ func Covers(pattern, op string) bool {
 // profiles that ship with macOS, and public ones, write them so.
 var groups = map[string]string{"ipc-posix-sem": "ipc-posix-sem*", "ipc-posix-shm": "ipc-posix-shm*"}
 
+// outsideDefault are the operations that (deny default) is said not to reach.
+// The first line is what Firefox's profiles say so of, and deny one by one;
+// the others are denied one by one after a (deny default) in profiles that
+// macOS ships.
+var outsideDefault = []string{ //nolint:gochecknoglobals // a table
+	"process-info*", "nvram*", "iokit-get-properties", "file-map-executable",
+	"file-link", "file-clone", "socket-option*", "syscall*", "system-fcntl", "dynamic-code-generation",
+}
+
+// OutsideDefault reports whether op is one that (deny default) may not reach.
+func OutsideDefault(op string) bool {
+	for _, pattern := range outsideDefault {
+		if Covers(pattern, op) {
+			return true
+		}
+	}
+	return false
+}
+
 // boundary keeps "file-read*" from covering an operation such as
 // "file-readable": what follows the stem is nothing, or starts with "-".
 func boundary(stem, op string) bool {

@@ -170,22 +170,52 @@ func TestSemanticsDiffer(t *testing.T) {
 	for name, c := range map[string]struct {
 		src  string
 		q    sbpl.Query
-		want [3]bool // LastMatch, SpecificOperation, FilteredFirst
+		want [5]bool // in the order of AllSemantics
 	}{
 		"wildcard allow after a specific deny": {
 			`(deny file-read-data (subpath "/s")) (allow file-read* (subpath "/s/x"))`,
 			sbpl.Query{Op: "file-read-data", Path: "/s/x"},
-			[3]bool{true, false, true},
+			[5]bool{true, false, true, true, true},
 		},
 		"plain deny after a filtered allow": {
 			`(allow file-read* (require-all (subpath "/s") (vnode-type DIRECTORY))) (deny file-read*)`,
 			sbpl.Query{Op: "file-read-data", Path: "/s", Vnode: "DIRECTORY"},
-			[3]bool{false, false, true},
+			[5]bool{false, false, true, true, false},
 		},
 		"same operations, each filtered": {
 			`(deny file-read* (subpath "/s")) (allow file-read* (subpath "/s/x"))`,
 			sbpl.Query{Op: "file-read-data", Path: "/s/x"},
-			[3]bool{true, true, true},
+			[5]bool{true, true, true, true, true},
+		},
+		"literal before a subpath": {
+			`(allow file-read* (literal "/s/x")) (deny file-read* (subpath "/s"))`,
+			sbpl.Query{Op: "file-read-data", Path: "/s/x"},
+			[5]bool{false, false, false, true, false},
+		},
+		"require-all before a subpath, which a literal beats": {
+			`(allow file-read* (require-all (subpath "/s") (vnode-type DIRECTORY))) (deny file-read* (subpath "/s/x")) (deny file-read* (literal "/s/x"))`,
+			sbpl.Query{Op: "file-read-data", Path: "/s/x", Vnode: "DIRECTORY"},
+			[5]bool{false, false, false, false, false},
+		},
+		"require-all before a subpath": {
+			`(allow file-read* (require-all (subpath "/s") (vnode-type DIRECTORY))) (deny file-read* (subpath "/s/x"))`,
+			sbpl.Query{Op: "file-read-data", Path: "/s/x", Vnode: "DIRECTORY"},
+			[5]bool{false, false, false, true, false},
+		},
+		"outside default": {
+			`(deny default) (allow process-info* (target self))`,
+			sbpl.Query{Op: "process-info-pidinfo", Target: "others"},
+			[5]bool{false, false, false, false, true},
+		},
+		"outside default, and denied": {
+			`(deny default) (deny process-info*) (allow process-info* (target self))`,
+			sbpl.Query{Op: "process-info-pidinfo", Target: "others"},
+			[5]bool{false, false, false, false, false},
+		},
+		"no rule at all": {
+			`(deny signal)`,
+			sbpl.Query{Op: "nvram-get"},
+			[5]bool{false, false, false, false, true},
 		},
 	} {
 		p := mustParse(t, "(version 1) "+c.src)
@@ -212,7 +242,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, s := range sbpl.AllSemantics() {
 			v, err := p.Eval(sbpl.Query{Op: "file-read-data", Path: "/a", Name: "n"}, map[string]string{"A": "/a"}, s)
-			if err == nil && v.Allow && v.Rule == nil {
+			if err == nil && v.Allow && v.Rule == nil { // file-read-data is within default
 				t.Fatal("allowed by no rule")
 			}
 		}
