@@ -10,17 +10,13 @@ import (
 
 // start runs this program once more, in the form that becomes the command.
 // fds are those of the orders.
-func (k *keeper) start(errand *wire.Errand, fds []int) *wire.Failure {
+func (k *keeper) start(fds []int) *wire.Failure {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return failed(wire.StepHello, "", "cannot make a control socket", err)
 	}
-	argv := []string{k.self}
-	if errand.Terminal {
-		argv = append(argv, wire.CommandArg)
-	}
 	setup, streams := fds[0], fds[2:]
-	k.child.pid, err = syscall.ForkExec(k.self, argv, &syscall.ProcAttr{
+	k.child.pid, err = syscall.ForkExec(k.self, []string{k.self}, &syscall.ProcAttr{
 		Env: []string{},
 		Files: []uintptr{
 			uintptr(streams[0]), uintptr(streams[1]), uintptr(streams[2]),
@@ -35,6 +31,12 @@ func (k *keeper) start(errand *wire.Errand, fds []int) *wire.Failure {
 		return failed(wire.StepExec, "", "cannot start a process", err)
 	}
 	k.child.socket = pair[0]
+	ends := [2]int{}
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return failed(wire.StepExec, "", "cannot wait for a process", err)
+	}
+	k.ends = ends[0]
+	go reapAll(k.child.pid, ends[1])
 	if k.child.pidfd < 0 {
 		return failed(wire.StepExec, "", "cannot hold a process", unix.ENOSYS)
 	}

@@ -18,6 +18,7 @@ type keeper struct {
 	socket    int  // to the supervisor, -1 while there is none
 	hailed    bool // socket waits for Again
 	watch     int  // inotify, for another supervisor's socket
+	ends      int  // pipe, with the command's status in the end
 	notes     int
 	listeners []int
 	child     command
@@ -39,10 +40,7 @@ type command struct {
 
 // keep returns only if nothing was started.
 func keep(self string) {
-	if f := takeSignals(self); f != nil {
-		return // nobody is there to tell
-	}
-	k := &keeper{self: self, socket: -1, watch: -1, notes: -1, child: command{pidfd: -1, job: -1, socket: -1}}
+	k := &keeper{self: self, signals: -1, socket: -1, watch: -1, ends: -1, notes: -1, child: command{pidfd: -1, job: -1, socket: -1}}
 	f := k.begin()
 	if f == nil {
 		k.loop()
@@ -58,9 +56,8 @@ func (k *keeper) begin() *wire.Failure {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return failed(wire.StepPrivileges, "", "cannot make pid 1 undumpable", err)
 	}
-	var err error
-	if k.signals, err = openSignals(); err != nil {
-		return failed(wire.StepSignals, "", "cannot receive signals", err)
+	if f := k.takeSignals(); f != nil {
+		return f
 	}
 	if f := k.readNonce(); f != nil {
 		return f
@@ -79,7 +76,7 @@ func (k *keeper) begin() *wire.Failure {
 	if err := k.offer(); err != nil {
 		return failed(wire.StepHello, "", "cannot hand out the listeners", err)
 	}
-	return k.start(errand, fds)
+	return k.start(fds)
 }
 
 // loop serves whoever has something to say, until the command has ended.
@@ -106,12 +103,13 @@ func (k *keeper) turn(timeout int) bool {
 		{Fd: int32(k.socket), Events: unix.POLLIN},
 		{Fd: int32(k.watch), Events: unix.POLLIN},
 		{Fd: int32(k.signals), Events: unix.POLLIN},
+		{Fd: int32(k.ends), Events: unix.POLLIN},
 	}
 	n, err := unix.Poll(polled, timeout)
 	if err != nil {
 		return err == unix.EINTR
 	}
-	for i, do := range []func(){k.hearChild, k.hearSupervisor, k.seek, k.takeAll} {
+	for i, do := range []func(){k.hearChild, k.hearSupervisor, k.seek, k.takeAll, k.finish} {
 		if polled[i].Revents != 0 {
 			do()
 		}

@@ -14,75 +14,88 @@ var passed = [...]unix.Signal{
 	unix.SIGWINCH, unix.SIGCONT, unix.SIGTSTP,
 }
 
-// signalSet is passed and SIGCHLD as the kernel's set.
-func signalSet() *unix.Sigset_t {
-	set := &unix.Sigset_t{}
-	add(set, unix.SIGCHLD)
-	for _, sig := range passed {
-		add(set, sig)
-	}
-	return set
+// signalPipe is where [onSignal] writes to. Nothing else does.
+var signalPipe int32
+
+// onSignal is the handler of the signals in passed, in assembly: it writes the
+// beginning of the siginfo_t to signalPipe. The runtime's own handler keeps
+// the sender to itself, and a signalfd needs signals blocked in every thread,
+// which the runtime undoes for those that end a process.
+func onSignal()
+
+// signalReturn is what onSignal returns to where the kernel wants to be told,
+// sigreturn(2).
+func signalReturn()
+
+// handlerAddress and returnAddress are theirs.
+func handlerAddress() uintptr
+func returnAddress() uintptr
+
+// siginfo is what onSignal writes: the beginning of siginfo_t as kill(2) and
+// its like fill it, sigaction(2).
+type siginfo struct {
+	signo, errno, code, _ int32
+	pid                   int32
+	uid                   uint32
 }
 
-func add(set *unix.Sigset_t, sig unix.Signal) { set.Val[0] |= 1 << (sig - 1) }
+// The flags of the handler, sigaction(2) and the kernel's signal.h: it runs on
+// the runtime's own signal stack, which every thread has.
+const (
+	saSigInfo  = 0x4
+	saRestorer = 0x04000000
+	saOnStack  = 0x08000000
+	saRestart  = 0x10000000
+)
 
-func has(set *unix.Sigset_t, sig unix.Signal) bool { return set.Val[0]&(1<<(sig-1)) != 0 }
-
-// takeSignals makes signals wait for [openSignals]. They have to be blocked in
-// every thread, and the runtime's are there already; but it honours the mask
-// that it was started with (os/signal, "Signals on Unix"), so the program
-// executes itself once more. What else there is gets its default action, which
-// the kernel keeps from pid 1.
-func takeSignals(self string) *wire.Failure {
-	set := signalSet()
-	var old unix.Sigset_t
-	if err := unix.PthreadSigmask(unix.SIG_BLOCK, set, &old); err != nil {
-		return failed(wire.StepSignals, "", "cannot block signals", err)
+// takeSignals has the signals that are for the command delivered through a
+// pipe. All others get their default action, which the kernel keeps from
+// pid 1, whoever sends them; SIGURG is the runtime's own.
+func (k *keeper) takeSignals() *wire.Failure {
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return failed(wire.StepSignals, "", "cannot receive signals", err)
 	}
-	if old.Val[0]&set.Val[0] != set.Val[0] {
-		err := unix.Exec(self, []string{self, wire.ContainerArg}, nil)
-		return failed(wire.StepSignals, self, "cannot execute itself", err)
+	k.signals, signalPipe = pipe[0], int32(pipe[1])
+	ours := sigaction{
+		handler: handlerAddress(), restorer: returnAddress(),
+		flags: saSigInfo | saRestorer | saOnStack | saRestart, mask: ^uint64(0),
 	}
 	for n := uintptr(1); n <= sigLast; n++ {
-		sig := unix.Signal(n)
-		if sig == unix.SIGKILL || sig == unix.SIGSTOP || sig == unix.SIGURG || has(set, sig) {
-			continue // SIGURG is the runtime's own
+		action := &sigaction{handler: sigDefault}
+		switch sig := unix.Signal(n); {
+		case sig == unix.SIGKILL || sig == unix.SIGSTOP || sig == unix.SIGURG:
+			continue
+		case isPassed(sig):
+			action = &ours
 		}
-		action := sigaction{handler: sigDefault}
-		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, n, uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, n, uintptr(unsafe.Pointer(action)), 0, 8, 0, 0)
 		if errno != 0 {
-			return failed(wire.StepSignals, "", "cannot reset signal "+itoa(uint64(n)), errno)
+			return failed(wire.StepSignals, "", "cannot set signal "+itoa(uint64(n)), errno)
 		}
 	}
 	return nil
 }
 
-// unblock executes this program in its ordinary form with no signal blocked:
-// what it forks would else start with the mask that it was started with.
-func unblock(self string) {
-	if unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil) == nil {
-		_ = unix.Exec(self, []string{self}, nil)
+func isPassed(sig unix.Signal) bool {
+	for _, p := range passed {
+		if p == sig {
+			return true
+		}
 	}
-}
-
-func openSignals() (int, error) {
-	return unix.Signalfd(-1, signalSet(), unix.SFD_CLOEXEC|unix.SFD_NONBLOCK)
+	return false
 }
 
 // takeAll takes the signals that wait.
 func (k *keeper) takeAll() {
-	var info unix.SignalfdSiginfo
-	buf := unsafe.Slice((*byte)(unsafe.Pointer(&info)), unsafe.Sizeof(info))
+	var info siginfo
+	buf := (*[unsafe.Sizeof(info)]byte)(unsafe.Pointer(&info))[:]
 	for {
 		n, err := unix.Read(k.signals, buf)
 		if err != nil || n != len(buf) {
 			return // no more
 		}
-		if sig := unix.Signal(info.Signo); sig == unix.SIGCHLD {
-			k.reap()
-		} else {
-			k.passOn(sig, info.Pid == 0)
-		}
+		k.passOn(unix.Signal(info.signo), info.pid == 0)
 	}
 }
 
@@ -112,24 +125,30 @@ func (k *keeper) deliver(sig unix.Signal) {
 	}
 }
 
-// reap takes the ended children, the orphans that pid 1 inherits among them.
-func (k *keeper) reap() {
+// reapAll takes the ended children, the orphans that pid 1 inherits among
+// them, and writes the end of the one that counts to a pipe. It waits on a
+// thread of its own.
+func reapAll(count, pipe int) {
 	for {
 		var ws unix.WaitStatus
-		pid, err := unix.Wait4(-1, &ws, unix.WNOHANG, nil)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil || pid <= 0:
-			return
-		case pid == k.child.pid:
-			k.finish(ws)
+		pid, err := unix.Wait4(-1, &ws, 0, nil)
+		if err != nil && err != unix.EINTR {
+			return // no child is left
+		}
+		if pid == count {
+			b := (*[unsafe.Sizeof(ws)]byte)(unsafe.Pointer(&ws))[:]
+			_, _ = unix.Write(pipe, b) // one word into an empty pipe
 		}
 	}
 }
 
 // finish notes the end of the command's process, after all that it has said.
-func (k *keeper) finish(ws unix.WaitStatus) {
+func (k *keeper) finish() {
+	var ws unix.WaitStatus
+	b := (*[unsafe.Sizeof(ws)]byte)(unsafe.Pointer(&ws))[:]
+	if n, err := unix.Read(k.ends, b); err != nil || n != len(b) {
+		return // once more, then
+	}
 	for k.child.socket >= 0 {
 		k.hearChild()
 	}

@@ -19,15 +19,10 @@ const exitFailed = 125
 
 func main() {
 	runtime.LockOSThread()
-	switch self, arg := arguments(); arg {
-	case "":
-		if f := run(); f != nil {
-			report(f)
-		}
-	case wire.ContainerArg:
+	if self, arg := arguments(); arg == wire.ContainerArg {
 		keep(self)
-	case wire.CommandArg:
-		unblock(self)
+	} else if f := run(); f != nil {
+		report(f)
 	}
 	unix.Exit(exitFailed)
 }

@@ -24,9 +24,6 @@ package wire
 const (
 	// ContainerArg as its only argument makes the stub pid 1 of a container.
 	ContainerArg = "container"
-	// CommandArg is what pid 1 starts the stub with where the command gets a
-	// terminal: it begins with no signal blocked, as it would anywhere else.
-	CommandArg = "command"
 	// ContainerDir is where the supervisor's directory stands inside, with the
 	// socket and the nonce in it.
 	ContainerDir    = "/.pinfold/run"
@@ -99,11 +96,9 @@ func DecodeHail(b []byte) (*Caller, error) {
 	return c, nil
 }
 
-// Errand is the body of an Orders packet: where to listen, and whether the
-// command gets a terminal.
+// Errand is the body of an Orders packet: where to listen.
 type Errand struct {
-	Listen   []string
-	Terminal bool
+	Listen []string
 }
 
 // EncodeOrders is a whole Orders packet.
@@ -111,7 +106,6 @@ func EncodeOrders(e *Errand) []byte {
 	w := &writer{}
 	w.u8(byte(Orders))
 	w.strs(e.Listen)
-	w.flag(e.Terminal)
 	return w.b
 }
 
@@ -124,7 +118,7 @@ func DecodeOrders(b []byte) (*Errand, error) {
 	if Type(r.u8()) != Orders {
 		return nil, ErrMalformed
 	}
-	e := &Errand{Listen: r.strs(), Terminal: r.flag()}
+	e := &Errand{Listen: r.strs()}
 	if err := r.done(); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ func TestContainerPacketsRoundTrip(t *testing.T) {
 	if diff := cmp.Diff(hail, gotHail); err != nil || diff != "" {
 		t.Errorf("Hail: %v\n%s", err, diff)
 	}
-	orders := &wire.Errand{Listen: []string{"127.0.0.1:3128", "127.0.0.1:5432"}, Terminal: true}
+	orders := &wire.Errand{Listen: []string{"127.0.0.1:3128", "127.0.0.1:5432"}}
 	gotOrders, err := wire.DecodeOrders(wire.EncodeOrders(orders))
 	if diff := cmp.Diff(orders, gotOrders); err != nil || diff != "" {
 		t.Errorf("Orders: %v\n%s", err, diff)

@@ -1,0 +1,25 @@
+#include "textflag.h"
+
+// The kernel calls it: R0 is the signal, R1 the siginfo_t. What it changes is
+// restored by sigreturn.
+TEXT ·onSignal(SB), NOSPLIT|NOFRAME, $0-0
+	MOVW	·signalPipe(SB), R0
+	MOVD	$24, R2
+	MOVD	$64, R8	// write(2)
+	SVC
+	RET
+
+TEXT ·signalReturn(SB), NOSPLIT|NOFRAME, $0-0
+	MOVD	$139, R8	// rt_sigreturn(2)
+	SVC
+	BRK	// never reached
+
+TEXT ·handlerAddress(SB), NOSPLIT, $0-8
+	MOVD	$·onSignal(SB), R0
+	MOVD	R0, ret+0(FP)
+	RET
+
+TEXT ·returnAddress(SB), NOSPLIT, $0-8
+	MOVD	$·signalReturn(SB), R0
+	MOVD	R0, ret+0(FP)
+	RET
