@@ -96,6 +96,10 @@ func (e *Engine) tmpfsOf(s container.Spec) map[string]string {
 	return out
 }
 
+// podmanProcesses is what podman lowers its own RLIMIT_NPROC to: pid_max, as
+// the kernel has it with few processors (PID_MAX_DEFAULT).
+const podmanProcesses = 32768
+
 // ulimitsOf are the bounds of one process. Podman asks for a million open
 // files and processes of its own accord, and starts nothing where it may not
 // set them, so it is told what this process has.
@@ -103,7 +107,7 @@ func (e *Engine) ulimitsOf(l container.Limits) []ulimit {
 	out := []ulimit{{Name: "core", Soft: 0, Hard: 0}}
 	if e.podman {
 		l.Files = cmp.Or(l.Files, openFiles())
-		l.Processes = min(cmp.Or(l.Processes, processes()), processes())
+		l.Processes = min(cmp.Or(l.Processes, podmanProcesses), processes())
 	}
 	if l.Files > 0 {
 		out = append(out, ulimit{Name: "nofile", Soft: l.Files, Hard: l.Files})
