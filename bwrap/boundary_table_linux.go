@@ -17,7 +17,7 @@ import (
 // seenMount is one mount of the sandbox's table.
 type seenMount struct {
 	guard.MountPoint
-	own bool // bubblewrap made it, or mending
+	own bool // bubblewrap made it and it shows, or mending did
 }
 
 // firstTable reads the mount table as bubblewrap made it, and refuses what the
@@ -28,13 +28,10 @@ func (b *boundary) firstTable() error {
 		return err
 	}
 	b.mounts = map[int]seenMount{}
-	ours := map[string]bool{}
-	for _, m := range b.launch.Plan.Mounts {
-		ours[freshNames(b.launch.fresh).path(m.Path)] = true
-	}
+	ours := b.planned()
 	for _, m := range list {
 		had := b.judge != nil && b.judge.Had(m)
-		own := !had && (ours[m.Path] || m.Path == "/proc" || isBelow(m.Path, "/proc") || isBelow(m.Path, "/dev"))
+		own := !had && ours(m.Path) && b.shows(m)
 		b.mounts[m.ID] = seenMount{m, own}
 		if had || own {
 			continue
@@ -44,6 +41,20 @@ func (b *boundary) firstTable() error {
 		}
 	}
 	return nil
+}
+
+// planned reports whether bubblewrap mounts something at a path. What it makes
+// there shows; beneath it lie the host's own mounts, since the root comes with
+// all of them, and those come and go as they like: a tmpfs of the host's at
+// /dev/shm/x is at that path in the table, beneath the sandbox's own /dev/shm.
+func (b *boundary) planned() func(path string) bool {
+	ours := map[string]bool{}
+	for _, m := range b.launch.Plan.Mounts {
+		ours[freshNames(b.launch.fresh).path(m.Path)] = true
+	}
+	return func(path string) bool {
+		return ours[path] || path == "/proc" || isBelow(path, "/proc") || isBelow(path, "/dev")
+	}
 }
 
 // maxTable bounds a mount table: 100,000 mounts, the kernel's own limit

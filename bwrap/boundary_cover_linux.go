@@ -1,0 +1,186 @@
+package bwrap
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold/guard"
+	"pinfold/stub/wire"
+)
+
+// cover mounts anew on what stands there now.
+func (m *mending) cover(p *point, r recipe, got identity) error {
+	fd, err := openInside(m.root, p.path)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	kind := st.Mode & unix.S_IFMT
+	if kind != unix.S_IFREG && kind != unix.S_IFDIR || got.mount != p.up.mount || got != identifyFD(fd) {
+		return errors.New("what stands there now can't be covered")
+	}
+	obj := object{identity: got, path: p.path, dir: kind == unix.S_IFDIR}
+	if !p.up.readOnly {
+		if obj.beneath, err = m.reachable(fd, p.path, &st); err != nil {
+			return err
+		}
+	}
+	free, err := m.claim(fd, obj, r)
+	if err != nil {
+		return err
+	}
+	defer free()
+	err = m.mount(p.path, r, obj.dir, fd)
+	now := m.identify(p.path)
+	if same := now.dev == got.dev && now.ino == got.ino; err == nil && (now.err != 0 || !now.readOnly || same != (r.kind == showReadOnly)) {
+		err = errors.New("it isn't what was asked for")
+	}
+	if err == nil && now.mount == got.mount && got.mount != 0 {
+		err = errors.New("it went off again")
+	}
+	if err != nil {
+		return m.undo(p.path, got, now, err)
+	}
+	p.want, m.gone[p.path] = now, true
+	if p.kind == wire.CheckAbsent {
+		p.kind = wire.CheckEmptyFile
+	}
+	m.did = append(m.did, p.path)
+	return m.taker.log("mended", "mount", p.path, "")
+}
+
+// reachable looks for ways to an object that could be written through, and
+// that outlast the cover: another name of the file, or of one in the directory,
+// which could be given to it as long as the cover was off. It answers what lies
+// in the directory, of which somebody may have hold as well.
+func (m *mending) reachable(fd int, path string, st *unix.Stat_t) (map[guard.FileID]bool, error) {
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		if st.Nlink > 1 {
+			return nil, otherName(path)
+		}
+		return nil, nil
+	}
+	if m.launch.AllSockets || len(m.launch.Sockets) > 0 {
+		return nil, errServices
+	}
+	return surveyBeneath(fd, path)
+}
+
+// undo takes a mount off again that was made in part, or on something that the
+// host was just replacing, so that it can be tried again.
+func (m *mending) undo(path string, before, now identity, cause error) error {
+	err := fmt.Errorf("cannot mount on it: %w", cause)
+	if now.err == 0 && now.mount != before.mount {
+		return errors.Join(err, m.unmount(path))
+	}
+	return err
+}
+
+// claim makes sure that nobody inside has the new object, and for a file that
+// nobody at all has: a lease on one that is open elsewhere is refused by the
+// kernel, descriptors on their way through a socket counted (fcntl(2)).
+func (m *mending) claim(fd int, obj object, r recipe) (free func(), err error) {
+	if obj.dir {
+		why, err := m.halt.holder(obj)
+		if err == nil && why != "" {
+			err = errors.New(why)
+		}
+		return func() {}, err
+	}
+	file, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	kind := unix.F_WRLCK
+	if r.kind == showReadOnly {
+		kind = unix.F_RDLCK // reading is allowed
+	}
+	for {
+		_, err = unix.FcntlInt(uintptr(file), unix.F_SETLEASE, kind)
+		if !errors.Is(err, unix.EAGAIN) || time.Now().After(m.end) {
+			break
+		}
+		time.Sleep(time.Millisecond) // the host may still be writing
+	}
+	if err != nil {
+		unix.Close(file)
+		return nil, fmt.Errorf("it can't be told whether somebody has it open: %w", err)
+	}
+	return func() { unix.Close(file) }, nil
+}
+
+// mount makes the new mount inside.
+func (m *mending) mount(path string, r recipe, dir bool, fd int) error {
+	c := m.inside()
+	switch {
+	case r.kind == showReadOnly:
+		var fs unix.Statfs_t
+		if err := unix.Fstatfs(fd, &fs); err != nil {
+			return err
+		}
+		c.bindReadOnly(path, path, keptFlags(uintptr(fs.Flags)))
+	case dir:
+		c.mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "mode="+octal(r.modeFor(true)))
+	default:
+		c.coverFile(path, r)
+	}
+	return c.run()
+}
+
+// stage is where a cover's file is made: a directory that every sandbox has.
+const stage = "/dev/shm"
+
+// inside begins a list of calls in the sandbox's mount namespace.
+func (b *boundary) inside() *calls {
+	c := &calls{}
+	c.add(unix.SYS_SETNS, uintptr(b.userNS), unix.CLONE_NEWUSER)
+	c.add(unix.SYS_SETNS, uintptr(b.mountNS), unix.CLONE_NEWNS)
+	return c
+}
+
+func (c *calls) mount(source, target, kind string, flags uintptr, data string) *call {
+	return c.add(unix.SYS_MOUNT, c.text(source), c.text(target), c.text(kind), flags, c.text(data))
+}
+
+func (c *calls) bindReadOnly(source, target string, flags uintptr) {
+	c.mount(source, target, "", unix.MS_BIND, "")
+	c.mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|flags, "")
+}
+
+// coverFile makes a file on a tmpfs of its own, shows it at the path, and
+// takes the tmpfs off again.
+func (c *calls) coverFile(path string, r recipe) {
+	c.mount("tmpfs", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700").arms = true
+	at := stage + "/cover"
+	c.add(unix.SYS_OPENAT, at0cwd, c.text(at), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600).keep = true
+	if len(r.content) > 0 {
+		c.add(unix.SYS_WRITE, 0, c.text(string(r.content)), uintptr(len(r.content))).last = true
+	}
+	c.add(unix.SYS_FCHMOD, 0, uintptr(r.modeFor(false))).last = true
+	c.add(unix.SYS_CLOSE, 0).last = true
+	c.bindReadOnly(at, path, 0)
+	c.add(unix.SYS_UMOUNT2, c.text(stage), unix.MNT_DETACH).undoes = true
+}
+
+// at0cwd is AT_FDCWD as an argument.
+const at0cwd = ^uintptr(99)
+
+// keptFlags are the flags that a bind mount must keep, since the user
+// namespace may not take them off (mount_namespaces(7)).
+func keptFlags(fs uintptr) uintptr { return fs & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC) }
+
+// unmount takes a mount of the host's off inside. Nobody inside may use it: the
+// kernel refuses one that is in use (EBUSY, umount(2)).
+func (m *mending) unmount(path string) error {
+	c := m.inside()
+	c.add(unix.SYS_UMOUNT2, c.text(path), unix.UMOUNT_NOFOLLOW)
+	return c.run()
+}
