@@ -43,7 +43,7 @@ func (l *prepared) translate(ahead *bwrap.Ahead, grant *guard.Grant) (boundary, 
 	if err != nil {
 		self = "" // ssh is left as it is
 	}
-	launch, err := bwrap.Translate(grant, machine, bwrap.Options{Umask: umask(), Fresh: l.fresh, Pinfold: self})
+	launch, err := bwrap.Translate(grant, machine, bwrap.Options{Umask: l.umask, Fresh: l.fresh, Pinfold: self})
 	if err != nil {
 		return nil, err
 	}

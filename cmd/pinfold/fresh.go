@@ -80,6 +80,7 @@ func (l *prepared) removeFresh() error {
 		errs = append(errs, f.Close())
 	}
 	l.fresh, l.locks = nil, nil
+	errs = append(errs, l.removeRecord())
 	for _, kind := range []string{freshRun, freshWorkspace, freshTmp} {
 		if l.request.State != "" {
 			errs = append(errs, sweep(filepath.Join(l.request.State, kind)))

@@ -60,6 +60,9 @@ type prepared struct {
 	fresh  []bwrap.Fresh
 	locks  []*os.File
 	cgroup string // --cgroup
+	// recordMade: --record named a directory that wasn't there, and is now.
+	recordMade bool
+	umask      int // the caller's
 	// outcome takes the time that each phase took; nil where nobody asks.
 	outcome *outcome
 	system  systemFlags
@@ -68,7 +71,7 @@ type prepared struct {
 // prepare turns the flags into what the guard takes. Whatever it made is in
 // the result, for the caller to remove, even where it fails.
 func (p *program) prepare(f *launchFlags, argv []string) (*prepared, error) {
-	l := &prepared{cgroup: f.cgroup, system: f.system}
+	l := &prepared{cgroup: f.cgroup, system: f.system, umask: ownUmask()}
 	if f.user != "" {
 		if err := p.becomeUser(f.user); err != nil {
 			return l, err
@@ -87,6 +90,7 @@ func (p *program) prepare(f *launchFlags, argv []string) (*prepared, error) {
 	if err := l.fillRequest(f, argv, state); err != nil {
 		return l, err
 	}
+	l.makeRecord()
 	if err := l.choosePolicy(p, f, state); err != nil {
 		return l, err
 	}

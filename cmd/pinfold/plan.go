@@ -67,6 +67,9 @@ func (p *program) plan(c *cli.Context, f *launchFlags, o planOutput) error {
 		return err
 	}
 	l, err := p.prepare(f, argv)
+	if err == nil && o.shell {
+		err = l.removeRecord() // what is run by hand finds it as it is now
+	}
 	if err == nil {
 		err = p.printPlan(c.Context, l, o)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"pinfold/plan"
@@ -17,9 +18,35 @@ import (
 // recordsDir is where records are kept beneath the state directory.
 const recordsDir = plan.RecordsDir
 
-// openRecord makes the record directory: dir, or a new one of the run's name
-// beneath the state directory. It is made only once the guard has let the
-// launch through, so a refusal leaves nothing behind.
+// makeRecord makes the directory that --record names before the guard looks, so
+// that it is kept from the command like every other protected path: the plan,
+// the events and how it ended are nothing for it to read. What stands in the
+// way is told by openRecord.
+func (l *prepared) makeRecord() {
+	if l.request.Record != "" {
+		l.recordMade = os.Mkdir(l.request.Record, 0o700) == nil
+	}
+}
+
+// removeRecord takes it away again if no launch came of it.
+func (l *prepared) removeRecord() error {
+	if !l.recordMade {
+		return nil
+	}
+	l.recordMade = false
+	lock, err := lockDir(l.request.Record)
+	if err != nil {
+		return nil //nolint:nilerr // another launch's, or taken away
+	}
+	if err = os.Remove(l.request.Record); errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
+		err = nil // a launch's
+	}
+	return errors.Join(err, lock.Close())
+}
+
+// openRecord opens the record directory: dir, or a new one of the run's name
+// beneath the state directory. That one is made only once the guard has let
+// the launch through, so a refusal leaves nothing behind.
 func openRecord(dir, state, run string) (*plan.Record, error) {
 	if dir == "" {
 		parent := filepath.Join(state, recordsDir)

@@ -10,3 +10,12 @@ func umask() int {
 	syscall.Umask(mask)
 	return mask
 }
+
+// ownUmask is the mask for what pinfold itself makes, which it must be able to
+// use: the caller's, less what takes a file from its owner. It answers the
+// caller's, which the command starts with.
+func ownUmask() int {
+	mask := umask()
+	syscall.Umask(mask &^ 0o700)
+	return mask
+}
