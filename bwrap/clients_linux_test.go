@@ -146,7 +146,7 @@ func (l *clientLab) run(t *testing.T, mode policy.NetworkMode, script string) sa
 		Argv: []string{"bash", "-c", script}, Dir: "/tmp", Network: n,
 		Entries: []guard.Entry{entry(t, l.dir, guard.ReadOnly)},
 	})
-	launch.Setup.Env = append(launch.Setup.Env, "HOME=/tmp", "LAB="+l.dir, "CA="+filepath.Join(l.dir, "ca.pem"), "NODE_EXTRA_CA_CERTS="+filepath.Join(l.dir, "ca.pem"))
+	launch.Setup.Env = append(launch.Setup.Env, "HOME=/tmp", "USER="+userName(t), "LAB="+l.dir, "CA="+filepath.Join(l.dir, "ca.pem"), "NODE_EXTRA_CA_CERTS="+filepath.Join(l.dir, "ca.pem"))
 	r, err := startLaunch(t, t.Context(), launch, bwrap.StartOptions{Events: l.events, Egress: func() (bwrap.Egress, error) {
 		d := egress.NewDecider(n)
 		s := &egress.Server{
