@@ -198,7 +198,7 @@ func TestCommandEnv(t *testing.T) {
 	got := bwrap.CommandEnv(env, bwrap.ProxyAddress, "/usr/bin/pinfold")
 	for _, want := range []string{
 		"A=x=y", "B=1", "HTTPS_PROXY=http://127.0.0.1:3128", "http_proxy=http://127.0.0.1:3128", "NO_PROXY=localhost,127.0.0.1,::1",
-		"ALL_PROXY=socks5h://127.0.0.1:3128", "GIT_SSH_COMMAND=ssh -o 'ProxyCommand=/usr/bin/pinfold connect %h %p'",
+		"ALL_PROXY=http://127.0.0.1:3128", "GIT_SSH_COMMAND=ssh -o 'ProxyCommand=/usr/bin/pinfold connect %h %p'",
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("got %q, wanted %q in it", got, want)

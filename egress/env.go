@@ -28,8 +28,13 @@ func ProxyEnvAuth(addr string, p Password) []string {
 }
 
 // proxyEnv has the proxy's address, and its address with a password if any.
+//
+// ALL_PROXY names the proxy as an HTTP one, though it speaks SOCKS too. What
+// reads ALL_PROXY knows HTTP proxies, and what can't use a SOCKS one breaks at
+// the sight of it, even where it wouldn't need it: Python's httpx raises for
+// socks5h before 0.28, and for socks5 wherever socksio isn't installed.
 func proxyEnv(addr, full string) []string {
-	web, socks := "http://"+full, "socks5h://"+full
+	web := "http://" + full
 	env := []string{
 		ProxyVariable + "=" + full,
 		// Node's own fetch and http modules look at the variables only when
@@ -40,7 +45,7 @@ func proxyEnv(addr, full string) []string {
 		"RSYNC_PROXY=" + addr,
 	}
 	for _, p := range []struct{ name, value string }{
-		{"HTTP_PROXY", web}, {"HTTPS_PROXY", web}, {"ALL_PROXY", socks}, {"NO_PROXY", noProxy},
+		{"HTTP_PROXY", web}, {"HTTPS_PROXY", web}, {"ALL_PROXY", web}, {"NO_PROXY", noProxy},
 	} {
 		env = append(env, p.name+"="+p.value, strings.ToLower(p.name)+"="+p.value)
 	}

@@ -132,7 +132,7 @@ func TestPasswordEnv(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	if curl, err := exec.LookPath("curl"); err == nil {
-		for _, proxy := range []string{env["http_proxy"], env["all_proxy"]} {
+		for _, proxy := range []string{env["http_proxy"], "socks5h://" + env[egress.ProxyVariable]} {
 			cmd := exec.CommandContext(t.Context(), curl, "-sS", "-x", proxy, "http://web.example/")
 			if out, err := cmd.CombinedOutput(); string(out) != "seen: " {
 				t.Errorf("curl -x %s: %s, %v", proxy, out, err)

@@ -163,7 +163,7 @@ func TestProxyEnv(t *testing.T) {
 		append(egress.ProxyEnv("127.0.0.1:3128"), egress.SSHEnv("/opt/my tools/100%/pinfold")...))
 	want := map[string]string{
 		"A": "1", "B": "2=3", "http_proxy": "http://127.0.0.1:3128", "HTTPS_PROXY": "http://127.0.0.1:3128", "https_proxy": "http://127.0.0.1:3128",
-		"HTTP_PROXY": "http://127.0.0.1:3128", "all_proxy": "socks5h://127.0.0.1:3128", "ALL_PROXY": "socks5h://127.0.0.1:3128",
+		"HTTP_PROXY": "http://127.0.0.1:3128", "all_proxy": "http://127.0.0.1:3128", "ALL_PROXY": "http://127.0.0.1:3128",
 		"NO_PROXY": "localhost,127.0.0.1,::1", "no_proxy": "localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY": "1",
 		"JAVA_TOOL_OPTIONS": "-Xmx1g -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=3128 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=3128",
 		"PINFOLD_PROXY":     "127.0.0.1:3128", "RSYNC_PROXY": "127.0.0.1:3128",
