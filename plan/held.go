@@ -86,7 +86,7 @@ func RemoveRecord(path string) error {
 
 func removeFiles(dir *os.Root) error {
 	var errs []error
-	for _, name := range []string{planFile, rootFile, exitFile, journalFile, profileFile} {
+	for _, name := range []string{planFile, containerFile, rootFile, exitFile, journalFile, profileFile} {
 		for _, n := range []string{name, temporaryName(name)} {
 			if err := dir.Remove(n); !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
@@ -105,7 +105,7 @@ func Temporary(path string) ([]string, error) {
 	}
 	defer dir.Close() //nolint:errcheck // read only
 	var out []string
-	for _, name := range []string{planFile, rootFile, exitFile, profileFile} {
+	for _, name := range []string{planFile, containerFile, rootFile, exitFile, profileFile} {
 		if _, err := dir.Lstat(temporaryName(name)); err == nil {
 			out = append(out, filepath.Join(path, temporaryName(name)))
 		}

@@ -20,9 +20,11 @@ type Stored struct {
 	Path   string
 	Plan   *Plan
 	Digest string // of the bytes of plan.json
-	Root   *Root  // nil: nothing was started yet
-	Exit   *Exit  // nil: it runs, or was killed with its supervisor
-	Steps  []Step
+	// Container is nil in the other tiers, and until one was made.
+	Container *Container
+	Root      *Root // nil: nothing was started yet
+	Exit      *Exit // nil: it runs, or was killed with its supervisor
+	Steps     []Step
 }
 
 // ReadRecord reads a record, and refuses one that anybody else could have
@@ -54,6 +56,9 @@ func readRecord(path string) (*Stored, error) {
 	if s.Plan, err = Parse(b); err != nil {
 		return nil, err
 	}
+	if s.Container, err = readJSON[Container](dir, containerFile); err != nil {
+		return nil, err
+	}
 	if s.Root, err = readJSON[Root](dir, rootFile); err != nil {
 		return nil, err
 	}
@@ -62,6 +67,9 @@ func readRecord(path string) (*Stored, error) {
 	}
 	if s.Root != nil && s.Root.Digest != s.Digest {
 		return nil, fmt.Errorf("%s is of plan %s, but %s is %s", rootFile, s.Root.Digest, planFile, s.Digest)
+	}
+	if s.Container != nil && s.Container.Digest != s.Digest {
+		return nil, fmt.Errorf("%s is of plan %s, but %s is %s", containerFile, s.Container.Digest, planFile, s.Digest)
 	}
 	s.Steps, err = readJournal(dir)
 	return s, err
