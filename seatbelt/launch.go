@@ -40,7 +40,10 @@ type LaunchOptions struct {
 	// "" leaves ssh as it is.
 	Helper string
 	Trustd bool
-	Fresh  []Fresh
+	// Root: the run is root's, who could change the machine's network by a
+	// service that others only read from, so that it isn't reachable.
+	Root  bool
+	Fresh []Fresh
 }
 
 // Launch is a Grant translated: complete, and pure data.
@@ -136,7 +139,7 @@ const privateTmp = "/tmp"
 
 func profileOptions(in input, o LaunchOptions, tmp string) Options {
 	return Options{
-		Proxy: len(in.network.Allow) > 0, Tmp: tmp, Inside: o.Inside, Trustd: o.Trustd,
+		Proxy: len(in.network.Allow) > 0, Tmp: tmp, Inside: o.Inside, Trustd: o.Trustd, Root: o.Root,
 		HostPorts: in.network.HostPorts, Listen: exposed(in.network.Expose),
 	}
 }

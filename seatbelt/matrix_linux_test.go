@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,13 +22,14 @@ import (
 
 // The operations that are asked about, by what the guard calls them.
 var (
-	reads  = []string{"file-read-data", "file-read-xattr", "process-exec", "file-map-executable", "file-lock"}
+	reads  = []string{"file-read-data", "file-read-xattr", "process-exec", "process-exec-interpreter", "file-map-executable", "file-lock"}
+	looks  = []string{"file-read-metadata", "file-test-existence"}
 	writes = []string{
 		"file-write-create", "file-write-data", "file-write-unlink", "file-write-mode", "file-write-owner", "file-write-flags",
 		"file-write-times", "file-write-xattr", "file-write-acl", "file-write-setugid", "file-mknod",
 	}
 	makes = []string{"file-write-create", "file-write-unlink", "file-mknod"}
-	never = []string{"file-link", "file-clone"}
+	never = []string{"file-link", "file-clone", "file-search", "file-mount", "file-chroot", "file-issue-extension", "file-ioctl"}
 )
 
 // tree is a home, a workspace that is a repository, and what lies around.
@@ -62,6 +64,7 @@ func newTree(t testing.TB) *tree {
 		must(t, os.MkdirAll(filepath.Dir(p), 0o700))
 		must(t, os.WriteFile(p, []byte("x"), 0o600))
 	}
+	must(t, os.Symlink("../public", tr.home+"/to-public"))
 	ln, err := net.Listen("unix", tr.sock)
 	must(t, err)
 	t.Cleanup(func() { ln.Close() })
@@ -95,7 +98,7 @@ func (tr *tree) paths(t testing.TB) []string {
 	t.Helper()
 	var out []string
 	must(t, filepath.WalkDir(tr.root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
+		if err != nil || d.Type()&fs.ModeSymlink != 0 { // nothing is asked about by a link's name
 			return err
 		}
 		out = append(out, p, p+".new", p+"x")
@@ -125,6 +128,11 @@ func documents() map[string]string {
 		"part of home":     `{"write": ["{workspace}", "~/.cache"], "read": {"deny": ["~/notes"]}}`,
 		"home":             `{"write": ["{home}"]}`,
 		"sockets":          `{"write": ["{workspace}"], "sockets": ["{toolbelt}"]}`,
+		"ports":            `{"write": ["{workspace}"], "network": {"allow": ["example.com"], "host_ports": [5432], "expose": ["0.0.0.0:3000"]}}`,
+		"a link":           `{"write": ["{workspace}"], "read": {"base": "none", "allow": ["~/to-public"]}}`,
+		"shared socket":    `{"write": ["~"], "sockets": ["{toolbelt}"], "read": {"deny": ["~/notes"]}}`,
+		"deny over grant":  `{"write": ["{workspace}/src/deep"], "read": {"deny": ["{workspace}/src"]}}`,
+		"read over deny":   `{"write": ["{workspace}"], "read": {"deny": ["{workspace}/src"], "allow": ["{workspace}/src/deep"]}, "read_only": ["{workspace}/src/deep/er"]}`,
 		"as empty":         `{"write": ["{workspace}"], "read": {"deny": [{"path": "{workspace}/secrets", "as": "empty"}]}}`,
 		"a file":           `{"write": ["{workspace}/src/main.go"]}`,
 		"two":              `{"write": ["{workspace}/src", "{workspace}/sub"], "read_only": ["{workspace}/src/deep"]}`,
@@ -144,7 +152,11 @@ type compared struct {
 
 func compare(t failer, g *guard.Grant) *compared {
 	t.Helper()
-	text, err := seatbelt.Profile(g, seatbelt.Options{Proxy: true})
+	o := seatbelt.Options{Proxy: true, HostPorts: g.Network().HostPorts}
+	for _, e := range g.Network().Expose {
+		o.Listen = append(o.Listen, e.Inside)
+	}
+	text, err := seatbelt.Profile(g, o)
 	if err != nil {
 		t.Fatalf("no profile: %v", err)
 	}
@@ -192,22 +204,25 @@ type failer interface {
 	Fatalf(string, ...any)
 }
 
-// ask evaluates under every reading, which must agree.
 func (c *compared) ask(t failer, op, path string) bool {
 	t.Helper()
+	return c.askFor(t, sbpl.Query{Op: op, Path: path})
+}
+
+// askFor evaluates under every reading, which must agree.
+func (c *compared) askFor(t failer, q sbpl.Query) bool {
+	t.Helper()
 	c.cases++
-	var first bool
-	for i, s := range sbpl.AllSemantics() {
-		v, err := c.profile.Eval(sbpl.Query{Op: op, Path: path}, c.params, s)
-		if err != nil {
-			t.Fatalf("%s %s: %v", op, path, err)
-		}
-		if i > 0 && v.Allow != first {
-			t.Fatalf("%s %s: the readings disagree", op, path)
-		}
-		first = v.Allow
+	verdicts, err := c.profile.EvalAll(q, c.params)
+	if err != nil {
+		t.Fatalf("%+v: %v", q, err)
 	}
-	return first
+	for i, v := range verdicts {
+		if v.Allow != verdicts[0].Allow {
+			t.Fatalf("%+v: the readings disagree: %v under the first, %v under %d", q, verdicts[0].Allow, v.Allow, i)
+		}
+	}
+	return verdicts[0].Allow
 }
 
 // check compares every operation at a path with what the guard says of it.
@@ -220,10 +235,12 @@ func (c *compared) check(t failer, path string) {
 	}
 	readable := e.Looks == "read-only" || e.Looks == "read-write"
 	for _, op := range reads {
-		if got := c.ask(t, op, path); got != readable && !c.nowhere(e) {
+		if got := c.ask(t, op, path); got != readable {
 			t.Fatalf("%s %s: the profile says %v, the guard %+v", op, path, got, e)
 		}
 	}
+	c.looked(t, path, readable)
+	c.connects(t, path)
 	for _, op := range writes {
 		want := e.Writable && !(c.pins[path] && (op == "file-write-unlink" || op == "file-write-create")) && !(c.stricter[path] && slices.Contains(makes, op))
 		if got := c.ask(t, op, path); got != want {
@@ -240,17 +257,83 @@ func (c *compared) check(t failer, path string) {
 	}
 }
 
-// nowhere: nothing is there, and nothing can be made there from inside, so the
-// Grant has no entry for the rule, on no system.
-func (c *compared) nowhere(e guard.Explanation) bool {
-	return e.Kind == "missing" && !e.Writable && !slices.ContainsFunc(c.grant.Entries(), func(n guard.Entry) bool { return n.Path == e.At })
+// absent: what isn't there is refused all the same.
+func (c *compared) absent(t failer, path string) {
+	t.Helper()
+	if e, err := c.grant.Explain(path); err != nil || e.Readable || e.Writable {
+		t.Fatalf("%s: the guard says %+v, %v", path, e, err)
+	}
+	for _, op := range []string{"file-read-data", "process-exec", "file-write-create"} {
+		if c.ask(t, op, path) || c.ask(t, op, path+"/x") {
+			t.Fatalf("%s %s: allowed", op, path)
+		}
+	}
+}
+
+// looked: a directory on the way to something granted may be looked up, as
+// what is readable may, and nothing else.
+func (c *compared) looked(t failer, path string, readable bool) {
+	t.Helper()
+	want := readable || slices.ContainsFunc(c.grant.Entries(), func(e guard.Entry) bool {
+		return e.Access >= guard.ReadOnly && strings.HasPrefix(e.Path, path+"/")
+	})
+	for _, op := range looks {
+		if got := c.ask(t, op, path); got != want && !c.onLink(path) {
+			t.Fatalf("%s %s: the profile says %v", op, path, got)
+		}
+	}
+}
+
+// onLink: links, and the directories above them, may be looked up too.
+func (c *compared) onLink(path string) bool {
+	return slices.ContainsFunc(c.grant.Links(), func(l guard.Link) bool { return strings.HasPrefix(l.Path+"/", path+"/") })
+}
+
+// connects: a unix socket is reached where the Grant lists it, and bound
+// nowhere in the tree.
+func (c *compared) connects(t failer, path string) {
+	t.Helper()
+	listed := slices.ContainsFunc(c.grant.Sockets(), func(s guard.Socket) bool { return s.Path == path })
+	for op, want := range map[string]bool{"network-outbound": listed, "network-bind": false, "network-inbound": false} {
+		if got := c.askFor(t, sbpl.Query{Op: op, Proto: "unix-socket", Path: path}); got != want {
+			t.Fatalf("%s %s: the profile says %v", op, path, got)
+		}
+	}
+}
+
+// reaches: of the network, the proxy's port and what the policy lists.
+func (c *compared) reaches(t failer) {
+	t.Helper()
+	n := c.grant.Network()
+	for _, host := range []string{"127.0.0.1", "::1", "192.0.2.1", "2001:db8::1", "169.254.169.254", "10.0.0.1"} {
+		for _, port := range []uint16{3128, 5432, 3000, 80, 53} {
+			at := netip.AddrPortFrom(netip.MustParseAddr(host), port)
+			loopback := at.Addr().IsLoopback()
+			out := loopback && (port == 3128 || slices.Contains(n.HostPorts, port))
+			listen := slices.ContainsFunc(n.Expose, func(e policy.Expose) bool { return e.Inside == port })
+			for _, q := range []struct {
+				sbpl.Query
+				want bool
+			}{
+				{sbpl.Query{Op: "network-outbound", Proto: "tcp", Remote: at}, out},
+				{sbpl.Query{Op: "network-outbound", Proto: "udp", Remote: at}, false},
+				{sbpl.Query{Op: "network-bind", Proto: "tcp", Local: at}, listen},
+				{sbpl.Query{Op: "network-inbound", Proto: "tcp", Local: at}, listen},
+				{sbpl.Query{Op: "network-bind", Proto: "udp", Local: at}, false},
+			} {
+				if got := c.askFor(t, q.Query); got != q.want {
+					t.Fatalf("%+v: the profile says %v", q.Query, got)
+				}
+			}
+		}
+	}
 }
 
 // TestMatrixOfGrants: one grant, two back ends, the same answers.
 func TestMatrixOfGrants(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
-	paths, total, refused := tr.paths(t), 0, 0
+	paths, total, refused, absent := tr.paths(t), 0, 0, 0
 	for name, document := range documents() {
 		g, err := tr.launch(t, document)
 		if err != nil {
@@ -260,8 +343,8 @@ func TestMatrixOfGrants(t *testing.T) {
 		}
 		c := compare(t, g)
 		for i, p := range paths {
-			// The interesting places always, of the others one in eight.
-			if i%8 == total%8 || c.stricter[p] || c.pins[p] || slices.Contains(c.unmade, p) {
+			// The interesting places always, of the others one in sixteen.
+			if i%16 == total%16 || c.stricter[p] || c.pins[p] || slices.Contains(c.unmade, p) {
 				c.check(t, p)
 			}
 		}
@@ -269,13 +352,18 @@ func TestMatrixOfGrants(t *testing.T) {
 			c.check(t, e.Path)
 			c.check(t, e.Path+".new")
 		}
+		for _, e := range g.Absent() {
+			c.absent(t, e.Path)
+		}
+		absent += len(g.Absent())
 		c.spellings(t)
+		c.reaches(t)
 		total += c.cases
 		must(t, g.Close())
 	}
 	t.Logf("%d cases of %d rule sets", total, len(documents())-refused)
-	if total < 10_000 {
-		t.Errorf("only %d cases", total)
+	if total < 50_000 || absent < 100 {
+		t.Errorf("only %d cases, %d of them of what isn't there", total, absent)
 	}
 }
 

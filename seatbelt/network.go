@@ -69,7 +69,7 @@ func (w *writer) network(v view, o Options) {
 		for _, p := range spelledShort(s.Path) {
 			w.socket("network-outbound", "remote", "literal", p)
 		}
-		w.rule("allow", "file-read-metadata", "literal", s.Path)
+		w.rule("allow", lookOps, "literal", s.Path)
 	}
 	if o.Trustd {
 		w.comment("certificates through the system's daemon (asked for)")

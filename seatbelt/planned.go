@@ -49,7 +49,7 @@ func planOf(in input, m Machine, o LaunchOptions, l *Launch) *plan.Plan {
 		Mounts: mounts(in, f), Hosts: hostTexts(in.network.Allow), DenyHosts: hostTexts(in.network.Deny),
 		Sockets: socketPaths(in.sockets), Layers: layers(o), Limits: limitTexts(in.limits),
 		Signals: plan.Signals{Stop: "term"},
-		Require: in.require, Owner: in.owner, Paths: f.paths(in.paths), Notes: slices.Concat(in.notes, notes(in)),
+		Require: in.require, Owner: in.owner, Paths: f.paths(in.paths), Notes: slices.Concat(in.notes, notes(in, o)),
 	}
 	if l.Proxy {
 		p.Listeners = []string{"127.0.0.1:{proxy}"}
@@ -58,13 +58,16 @@ func planOf(in input, m Machine, o LaunchOptions, l *Launch) *plan.Plan {
 }
 
 // notes say what holds on Linux and not here.
-func notes(in input) []string {
+func notes(in input, o LaunchOptions) []string {
 	out := []string{
 		"macOS: a denied path that looks empty on Linux can't be opened here",
 		"macOS: a process that leaves the run's session and its parent may outlive the run, inside the boundary and without network",
 	}
 	if len(in.network.HostPorts) > 0 {
 		out = append(out, "macOS: host_ports are this machine's own loopback, not a forwarded port")
+	}
+	if o.Root {
+		out = append(out, "macOS: run as root, so the network's configuration (configd) can't be read: programs in Rust may fail")
 	}
 	return out
 }

@@ -23,6 +23,8 @@ type Options struct {
 	HostPorts []uint16
 	// Inside is the program that is run first, inside the boundary.
 	Inside string
+	// Root: the run is root's.
+	Root bool
 	// Trustd lets programs ask the system's certificate daemon, which Go
 	// programs need for TLS. It can fetch certificates by itself.
 	Trustd bool
@@ -72,6 +74,7 @@ const outsideDefault = "process-info* nvram* iokit-get-properties file-map-execu
 // The groups of operations. Each rule that can meet another names whole
 // groups, so that no rule is more specific by its operation than the other.
 const (
+	lookOps  = "file-read-metadata file-test-existence"
 	readOps  = "file-read* file-test-existence file-lock"
 	execOps  = "process-exec* file-map-executable"
 	writeOps = "file-write* file-mknod"
@@ -86,7 +89,7 @@ func Profile(g *guard.Grant, o Options) (*Text, error) {
 func viewOf(g *guard.Grant) view {
 	return view{
 		tier: g.Tier(), base: g.Base(), entries: g.Entries(), pins: g.Pins(),
-		watches: g.Watches(), links: g.Links(), sockets: g.Sockets(), unix: g.UnixSockets(),
+		watches: g.Watches(), absent: g.Absent(), links: g.Links(), sockets: g.Sockets(), unix: g.UnixSockets(),
 	}
 }
 
@@ -97,9 +100,20 @@ type view struct {
 	entries []guard.Entry
 	pins    []guard.Pin
 	watches []guard.Watch
+	absent  []guard.Entry
 	links   []guard.Link
 	sockets []guard.Socket
 	unix    policy.UnixSockets
+	byPath  map[string]guard.Entry
+}
+
+// indexed is the view with its entries by their paths.
+func (v view) indexed() view {
+	v.byPath = make(map[string]guard.Entry, len(v.entries))
+	for _, e := range v.entries {
+		v.byPath[e.Path] = e
+	}
+	return v
 }
 
 func profile(v view, o Options) (*Text, error) {
@@ -109,18 +123,20 @@ func profile(v view, o Options) (*Text, error) {
 			Why: "cannot hold a container tier launch with a sandbox profile", Fix: `use "tier": "process"`,
 		}
 	}
+	v = v.indexed()
 	w := &writer{params: parameters{names: map[string]string{}}}
 	w.line("(version 1)")
 	w.line("(deny default " + tagToken + ")")
 	w.comment("what (deny default) may not reach")
 	w.line("(deny " + outsideDefault + " " + tagToken + ")")
-	w.fixed()
+	w.fixed(o)
 	w.base(v.base)
 	w.otherNames()
 	w.hostTemporary()
 	for _, e := range v.entries {
 		w.entry(e)
 	}
+	w.absent(v.absent)
 	w.lookups(v)
 	w.links(v.links)
 	w.ownTemporary(o)
@@ -169,8 +185,11 @@ func tagOf(verb string) string {
 }
 
 // fixed writes what every process needs, from the table in services.go.
-func (w *writer) fixed() {
+func (w *writer) fixed(o Options) {
 	for _, s := range services {
+		if s.ordinary && o.Root {
+			continue
+		}
 		w.comment("%s", s.why)
 		w.line(s.rule)
 	}
@@ -186,10 +205,10 @@ func (w *writer) base(b policy.ReadBase) {
 		return
 	}
 	w.comment("the root directory itself is looked at by the loader and by getcwd")
-	w.rule("allow", "file-read-data file-read-metadata", "literal", "/")
+	w.rule("allow", "file-read-data "+lookOps, "literal", "/")
 	w.comment("links on the way to /private, which realpath(3) looks at")
 	for _, l := range []string{"/etc", "/tmp", "/var"} {
-		w.rule("allow", "file-read-metadata", "literal", l)
+		w.rule("allow", lookOps, "literal", l)
 	}
 	w.comment("/bin/sh looks here for which shell it is")
 	w.rule("allow", readOps, "literal", "/private/var/select/sh")
@@ -214,7 +233,7 @@ func (w *writer) inside(o Options) {
 	w.comment("pinfold, which proves the boundary and becomes the command")
 	w.rule("allow", readOps+" "+execOps, "literal", o.Inside)
 	for _, d := range above(o.Inside) {
-		w.rule("allow", "file-read-metadata", "literal", d)
+		w.rule("allow", lookOps, "literal", d)
 	}
 }
 
@@ -243,7 +262,7 @@ func (w *writer) ownTemporary(o Options) {
 	w.comment("the launch's own temporary directory")
 	w.rule("allow", allOps, "subpath", o.Tmp)
 	for _, d := range above(o.Tmp) {
-		w.rule("allow", "file-read-metadata", "literal", d)
+		w.rule("allow", lookOps, "literal", d)
 	}
 }
 
@@ -261,7 +280,7 @@ func (w *writer) lookups(v view) {
 	w.comment("directories on the way to what is granted")
 	for _, d := range slices.Compact(dirs) {
 		if !v.readable(d) {
-			w.rule("allow", "file-read-metadata", "literal", d)
+			w.rule("allow", lookOps, "literal", d)
 		}
 	}
 }
@@ -285,21 +304,30 @@ func (w *writer) links(links []guard.Link) {
 	for _, l := range links {
 		w.rule("allow", readOps, "literal", l.Path)
 		for _, d := range above(l.Path) {
-			w.rule("allow", "file-read-metadata", "literal", d)
+			w.rule("allow", lookOps, "literal", d)
 		}
 	}
 }
 
 // readable reports what the nearest entry, else the base, says of p.
 func (v view) readable(p string) bool {
-	ok := orHost(v.base) == policy.BaseHost &&
+	if e, found := v.nearest(p, func(guard.Entry) bool { return true }); found {
+		return e.Access >= guard.ReadOnly
+	}
+	return orHost(v.base) == policy.BaseHost &&
 		!slices.ContainsFunc(slices.Concat(hostTemporary, otherNames), func(d string) bool { return within(d, p) })
-	for _, e := range v.entries {
-		if within(e.Path, p) {
-			ok = e.Access >= guard.ReadOnly
+}
+
+// nearest is the entry at p or next above it, of those that are asked for.
+func (v view) nearest(p string, asked func(guard.Entry) bool) (guard.Entry, bool) {
+	for ; ; p = path.Dir(p) {
+		if e, found := v.byPath[p]; found && asked(e) {
+			return e, true
+		}
+		if p == "/" || p == "." {
+			return guard.Entry{}, false
 		}
 	}
-	return ok
 }
 
 // within reports whether p is dir, or lies beneath it.
@@ -318,6 +346,15 @@ func (w *writer) entry(e guard.Entry) {
 		w.rule("allow", readOps+" "+execOps, filterFor(e.Kind), e.Path)
 		w.rule("deny", writeOps, "subpath", e.Path)
 	default:
+		w.rule("deny", allOps, "subpath", e.Path)
+	}
+}
+
+// absent denies what isn't there and nothing inside could make: the host may
+// make it while the launch runs.
+func (w *writer) absent(list []guard.Entry) {
+	for _, e := range list {
+		w.comment("%s, should it come to be: %s (%s, %s)", e.Path, e.Rule.Text, e.Rule.Class, e.Rule.Source)
 		w.rule("deny", allOps, "subpath", e.Path)
 	}
 }

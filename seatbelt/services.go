@@ -4,6 +4,8 @@ package seatbelt
 type service struct {
 	why  string
 	rule string
+	// ordinary: not for root, who could change the machine by it.
+	ordinary bool
 }
 
 // services are the rules without which ordinary programs don't run. What is
@@ -14,42 +16,44 @@ type service struct {
 // (com.apple.windowserver.active, IOHIDSystem), preferences (cfprefsd), file
 // system events, which name files that can't be read (com.apple.FSEvents).
 var services = []service{
-	{"programs start programs", "(allow process-fork)"},
-	{"signals and process information stay inside", "(allow signal (target self) (target same-sandbox))"},
-	{"ps and job control look at the run's own processes", "(allow process-info* (target self) (target same-sandbox))"},
-	{"users and groups: getpwnam(3), id(1)", names("mach-lookup", "global-name",
+	{why: "programs start programs", rule: "(allow process-fork)"},
+	{why: "signals and process information stay inside", rule: "(allow signal (target self) (target same-sandbox))"},
+	{why: "ps and job control look at the run's own processes", rule: "(allow process-info* (target self) (target same-sandbox))"},
+	{why: "users and groups: getpwnam(3), id(1)", rule: names("mach-lookup", "global-name",
 		"com.apple.system.opendirectoryd.libinfo", "com.apple.system.opendirectoryd.membership")},
-	{"notify(3): time zone and network changes, read by libc itself", names("mach-lookup", "global-name",
+	{why: "notify(3): time zone and network changes, read by libc itself", rule: names("mach-lookup", "global-name",
 		"com.apple.system.notification_center")},
-	{"syslog(3) and os_log: writing only", names("mach-lookup", "global-name",
+	{why: "syslog(3) and os_log: writing only", rule: names("mach-lookup", "global-name",
 		"com.apple.system.logger", "com.apple.logd")},
-	{"confstr(3) for the per-user directories", names("mach-lookup", "global-name", "com.apple.bsd.dirhelper")},
-	{"network configuration; Rust's system-configuration crate panics without it", names("mach-lookup", "global-name",
-		"com.apple.SystemConfiguration.configd")},
-	{"POSIX semaphores, which hold a number and no data: Python's multiprocessing", "(allow ipc-posix-sem)"},
-	{"notify(3) reads its page", `(allow ipc-posix-shm-read* (ipc-posix-name "apple.shm.notification_center"))`},
+	{why: "confstr(3) for the per-user directories", rule: names("mach-lookup", "global-name", "com.apple.bsd.dirhelper")},
 	{
-		"shared memory of run-times by their names alone: the namespace is the whole machine's, and other programs' would be open",
-		names("ipc-posix-shm-read* ipc-posix-shm-write*", "ipc-posix-name-prefix", sharedMemory...),
+		why:  "network configuration, to read; Rust's system-configuration crate panics without it. root could change it",
+		rule: names("mach-lookup", "global-name", "com.apple.SystemConfiguration.configd"), ordinary: true,
+	},
+	{why: "POSIX semaphores, which hold a number and no data: Python's multiprocessing", rule: "(allow ipc-posix-sem)"},
+	{why: "notify(3) reads its page", rule: `(allow ipc-posix-shm-read* (ipc-posix-name "apple.shm.notification_center"))`},
+	{
+		why:  "shared memory of run-times by their names alone: the namespace is the whole machine's, and other programs' would be open",
+		rule: names("ipc-posix-shm-read* ipc-posix-shm-write*", "ipc-posix-name-prefix", sharedMemory...),
 	},
 	{
-		"hardware and version facts; not kern.proc*, which shows other processes' arguments",
-		names("sysctl-read", "sysctl-name", sysctls...),
+		why:  "hardware and version facts; not kern.proc*, which shows other processes' arguments",
+		rule: names("sysctl-read", "sysctl-name", sysctls...),
 	},
 	{
-		"processor features, by prefix since each chip adds some",
-		names("sysctl-read", "sysctl-name-prefix", "hw.optional.", "hw.perflevel", "machdep.cpu."),
+		why:  "processor features, by prefix since each chip adds some",
+		rule: names("sysctl-read", "sysctl-name-prefix", "hw.optional.", "hw.perflevel", "machdep.cpu."),
 	},
 	{
-		"the addresses of this machine: getifaddrs(3), which Node and dev servers ask at start",
-		names("sysctl-read", "sysctl-name-prefix", "net.routetable."),
+		why:  "the addresses of this machine: getifaddrs(3), which Node and dev servers ask at start",
+		rule: names("sysctl-read", "sysctl-name-prefix", "net.routetable."),
 	},
 	{
-		"Java and V8 ask about the processor by writing to these, which changes nothing",
-		names("sysctl-write", "sysctl-name", "kern.grade_cputype", "kern.tcsm_enable"),
+		why:  "Java and V8 ask about the processor by writing to these, which changes nothing",
+		rule: names("sysctl-write", "sysctl-name", "kern.grade_cputype", "kern.tcsm_enable"),
 	},
-	{"socket options: every network library", "(allow socket-option-get socket-option-set)"},
-	{"pseudo-terminals", "(allow pseudo-tty)"},
+	{why: "socket options: every network library", rule: "(allow socket-option-get socket-option-set)"},
+	{why: "pseudo-terminals", rule: "(allow pseudo-tty)"},
 }
 
 // sysctls are the names that language run-times and libc read at start.
@@ -63,7 +67,7 @@ var sysctls = []string{
 	"hw.l2cachesize_compat", "hw.l3cachesize_compat", "hw.tbfrequency_compat",
 	"kern.maxfiles", "kern.tcsm_available", "kern.tcsm_enable", "kern.willshutdown",
 	"machdep.ptrauth_enabled", "security.mac.lockdown_mode_state",
-	"kern.argmax", "kern.clockrate", "kern.hostname", "kern.iossupportversion", "kern.maxfilesperproc", "kern.maxproc",
+	"kern.argmax", "kern.boottime", "kern.clockrate", "kern.hostname", "kern.iossupportversion", "kern.maxfilesperproc", "kern.maxproc",
 	"kern.ngroups", "kern.osproductversion", "kern.osrelease", "kern.ostype", "kern.osvariant_status", "kern.osversion",
 	"kern.secure_kernel", "kern.usrstack64", "kern.version",
 	"sysctl.proc_cputype", "sysctl.proc_native", "vm.loadavg", "vm.pagesize",

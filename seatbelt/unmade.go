@@ -2,8 +2,6 @@ package seatbelt
 
 import (
 	"path"
-	"slices"
-	"strings"
 
 	"pinfold/guard"
 )
@@ -70,13 +68,9 @@ func (w *writer) folded(ops, root, p string, beneath bool) {
 // writableAbove is the write grant that p would be made in, or "" where the
 // nearest rule above it is none.
 func (v view) writableAbove(p string) string {
-	for _, e := range slices.Backward(v.entries) {
-		if e.Path != p && e.Kind != guard.Missing && strings.HasPrefix(p, strings.TrimSuffix(e.Path, "/")+"/") {
-			if e.Access != guard.ReadWrite {
-				return ""
-			}
-			return e.Path
-		}
+	e, found := v.nearest(path.Dir(p), func(e guard.Entry) bool { return e.Kind != guard.Missing })
+	if !found || e.Access != guard.ReadWrite {
+		return ""
 	}
-	return ""
+	return e.Path
 }

@@ -115,7 +115,7 @@ func (l *prepared) translate(grant *guard.Grant) (boundary, error) {
 		return nil, fmt.Errorf("cannot resolve %q: %w", tmp, err)
 	}
 	launch, err := seatbelt.Translate(grant, machine, seatbelt.LaunchOptions{
-		Umask: l.umask, Tmp: tmp, Inside: inside, Helper: inside, Trustd: l.system.trustd,
+		Umask: l.umask, Tmp: tmp, Inside: inside, Helper: inside, Trustd: l.system.trustd, Root: l.request.UID == 0,
 		Fresh: append(seatbeltFresh(l.fresh), seatbelt.Fresh{Name: "{" + freshTmp + "}", Path: tmp}),
 	})
 	if err != nil {

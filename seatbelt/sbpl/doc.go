@@ -37,7 +37,9 @@
 //     profiles (security/sandbox/mac/SandboxPolicyContent.h) list four that it
 //     doesn't, and by one of them, process-info-pidinfo, sandboxed programs
 //     read the environment of others (nolabs-ai/nono issue 1821,
-//     eugene1g/agent-safehouse pull request 150).
+//     eugene1g/agent-safehouse pull request 150). Anthropic's sandbox-runtime
+//     starts with (deny default), never allows file-map-executable, and its
+//     users' programs do load their libraries.
 //
 // Each is a [Semantics] here, and a profile counts as right only if it gives
 // the same verdict under all of [AllSemantics]. A reading that nobody has

@@ -61,52 +61,72 @@ type Verdict struct {
 
 // Eval answers q. A parameter that isn't set is an error.
 func (p *Profile) Eval(q Query, params map[string]string, s Semantics) (Verdict, error) {
-	var best *Rule
-	bestRank := -1
-	for i := range p.Rules {
-		r := &p.Rules[i]
-		rank, ok, err := r.match(q, params, s)
-		if err != nil {
-			return Verdict{}, err
-		}
-		if ok && rank >= bestRank {
-			best, bestRank = r, rank
-		}
+	v, err := p.eval(q, params, s)
+	if err != nil {
+		return Verdict{}, err
 	}
-	if best == nil {
-		return Verdict{Allow: s == OpenDefault && OutsideDefault(q.Op)}, nil
-	}
-	return Verdict{Allow: best.Allow, Rule: best}, nil
+	return v[0], nil
 }
 
-// match reports whether the rule applies to q and how strongly it counts.
-func (r *Rule) match(q Query, params map[string]string, s Semantics) (rank int, ok bool, err error) {
-	best := -1
-	for _, op := range r.Ops {
-		if op == "default" && s == OpenDefault && OutsideDefault(q.Op) {
+// EvalAll answers q under each of [AllSemantics], in their order.
+func (p *Profile) EvalAll(q Query, params map[string]string) ([]Verdict, error) {
+	return p.eval(q, params, AllSemantics()...)
+}
+
+func (p *Profile) eval(q Query, params map[string]string, readings ...Semantics) ([]Verdict, error) {
+	out := make([]Verdict, len(readings))
+	ranks := make([]int, len(readings))
+	for i, s := range readings {
+		out[i].Allow = s == OpenDefault && OutsideDefault(q.Op)
+	}
+	for n := range p.Rules {
+		r := &p.Rules[n]
+		if ok, err := r.match(q, params); err != nil || !ok {
+			if err != nil {
+				return nil, err
+			}
 			continue
 		}
-		if Covers(op, q.Op) {
-			best = max(best, specificity(op))
+		for i, s := range readings {
+			if rank, ok := r.rank(q.Op, s); ok && (out[i].Rule == nil || rank >= ranks[i]) {
+				out[i], ranks[i] = Verdict{Allow: r.Allow, Rule: r}, rank
+			}
 		}
 	}
-	if best < 0 {
-		return 0, false, nil
+	return out, nil
+}
+
+// match reports whether the rule is about q.
+func (r *Rule) match(q Query, params map[string]string) (bool, error) {
+	if !slices.ContainsFunc(r.Ops, func(op string) bool { return Covers(op, q.Op) }) {
+		return false, nil
 	}
-	if len(r.Filters) > 0 {
-		if ok, err = anyOf(r.Filters).match(q, params); err != nil || !ok {
-			return 0, false, err
+	if len(r.Filters) == 0 {
+		return true, nil
+	}
+	return anyOf(r.Filters).match(q, params)
+}
+
+// rank is how strongly a rule that is about an operation counts, and whether
+// it does.
+func (r *Rule) rank(op string, s Semantics) (rank int, ok bool) {
+	switch s {
+	case SpecificOperation:
+		for _, pattern := range r.Ops {
+			if Covers(pattern, op) {
+				rank = max(rank, specificity(pattern))
+			}
 		}
+	case FilteredFirst:
+		rank = min(len(r.Filters), 1)
+	case SpecificFilter:
+		rank = sharpness(anyOf(r.Filters))
+	case OpenDefault:
+		named := func(pattern string) bool { return pattern != "default" && Covers(pattern, op) }
+		return 0, !OutsideDefault(op) || slices.ContainsFunc(r.Ops, named)
+	case LastMatch:
 	}
-	switch {
-	case s == SpecificOperation:
-		return best, true, nil
-	case s == FilteredFirst && len(r.Filters) > 0:
-		return 1, true, nil
-	case s == SpecificFilter:
-		return sharpness(anyOf(r.Filters)), true, nil
-	}
-	return 0, true, nil
+	return rank, true
 }
 
 // sharpness orders filters for [SpecificFilter]. Alternatives count as the

@@ -11,10 +11,10 @@ func Covers(pattern, op string) bool {
 	if pattern == "default" || pattern == op {
 		return true
 	}
-	if group, ok := groups[pattern]; ok {
-		pattern = group
-	}
 	stem, wild := strings.CutSuffix(pattern, "*")
+	if !wild && strings.HasPrefix(op, pattern) { // a map is slow to ask, and most rules are about something else
+		stem, wild = strings.CutSuffix(groups[pattern], "*")
+	}
 	return wild && strings.HasPrefix(op, stem) && boundary(stem, op)
 }
 

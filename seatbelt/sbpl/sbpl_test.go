@@ -227,6 +227,10 @@ func TestSemanticsDiffer(t *testing.T) {
 			if v.Allow != c.want[i] {
 				t.Errorf("%s under %d: got %v", name, s, v.Allow)
 			}
+			all, err := p.EvalAll(c.q, nil)
+			if err != nil || all[i].Allow != c.want[i] {
+				t.Errorf("%s under all: got %+v, %v", name, all, err)
+			}
 		}
 	}
 }
