@@ -4,6 +4,7 @@ package integration_test
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +20,7 @@ func server(t *testing.T, answer string) (address string, hits func() int) {
 	count <- 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		count <- <-count + 1
+		_, _ = io.Copy(io.Discard, r.Body)
 		fmt.Fprintf(w, "%s %s %s", answer, r.Method, r.URL.Path)
 	}))
 	t.Cleanup(s.Close)
@@ -96,5 +98,30 @@ func TestManyConnectionsAtOnce(t *testing.T) {
 	res := l.wrap(t, sh(allows(open), "i=0; while [ $i -lt 60 ]; do "+curl+"-o /dev/null -w '%{http_code}\\n' http://"+open+"/$i & i=$((i+1)); done; wait"))
 	if got := strings.Count(res.stdout, "200\n"); got != 60 || hits() != 60 {
 		t.Errorf("%d of 60 answered, %d arrived: %v", got, hits(), res)
+	}
+}
+
+// TestBudgetOfAHost: what one host has used up closes that host alone, and the
+// closing line says whose budget it was.
+func TestBudgetOfAHost(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	bounded, hits := server(t, "bounded")
+	open, _ := server(t, "open")
+	p := workspaceOnly()
+	p["network"] = doc{"allow": []any{open, doc{"host": bounded, "budget": doc{"connections": 2, "bytes_up": "1m"}}}}
+	get := func(host string) string { return curl + "-o /dev/null -w '%{http_code} ' http://" + host + "/; " }
+	res := l.wrap(t, sh(p, "head -c 2000000 /dev/zero > big; "+get(bounded)+get(bounded)+get(bounded)+get(open)+
+		curl+"-w '%{http_code}' -T big http://"+bounded+"/"))
+	if !strings.HasPrefix(res.stdout, "200 200 403 200 ") || !strings.Contains(res.stdout, "budget_connections") || hits() != 2 {
+		t.Errorf("%d requests arrived: %v", hits(), res)
+	}
+	if !strings.Contains(res.stderr, bounded) {
+		t.Errorf("the closing line doesn't name what was blocked: %v", res)
+	}
+	p["network"] = doc{"allow": []any{open, doc{"host": bounded, "budget": doc{"bytes_up": "1m"}}}}
+	res = l.wrap(t, sh(p, curl+"-o /dev/null -w '%{http_code} ' -T big http://"+bounded+"/; "+get(bounded)+get(open)))
+	if !strings.HasPrefix(res.stdout, "403 403 200 ") {
+		t.Errorf("got %v", res)
 	}
 }
