@@ -71,7 +71,7 @@ func DefaultDenies(ctx DefaultContext) []DefaultDeny {
 	t.add(KindCredential, historyPaths)
 	t.add(KindCredential, byOS(ctx.GOOS, linuxProfiles, darwinProfiles))
 	if ctx.UID == 0 {
-		t.add(KindSystem, rootPaths)
+		t.add(KindSystem, byOS(ctx.GOOS, rootPaths, darwinRootPaths))
 	}
 	t.add(KindEscapeSocket, homeSockets)
 	t.add(KindEscapeSocket, byOS(ctx.GOOS, linuxSockets, darwinSockets))

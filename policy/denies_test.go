@@ -23,6 +23,7 @@ func TestDefaultDenies(t *testing.T) {
 	moved := policy.DefaultContext{GOOS: "linux", UID: 7, Home: "/home/u", RuntimeDir: "/srv/rt/", SSHAuthSock: "/home/u/a.sock", ConfigHome: "/srv/conf", DataHome: "/srv/data"}
 	root := policy.DefaultContext{GOOS: "linux", Home: "/root"}
 	mac := policy.DefaultContext{GOOS: "darwin", UID: 501, Home: "/Users/u", RuntimeDir: "/rt", SSHAuthSock: "/private/tmp/s"}
+	macRoot := policy.DefaultContext{GOOS: "darwin", Home: "/var/root"}
 	tests := []struct {
 		ctx  policy.DefaultContext
 		path string
@@ -50,6 +51,11 @@ func TestDefaultDenies(t *testing.T) {
 		{root, "/root/.ssh", policy.KindCredential, "~/.ssh"},
 		{root, "/run/user/0", policy.KindEscapeSocket, "/run/user/0"},
 		{mac, "/Users/u/Library/Keychains", policy.KindCredential, "~/Library/Keychains"},
+		{mac, "/Library/Keychains", policy.KindCredential, "/Library/Keychains"},
+		{mac, "/var/db/dslocal", "", ""},
+		{macRoot, "/var/db/dslocal", policy.KindSystem, "/var/db/dslocal"},
+		{macRoot, "/etc/master.passwd", policy.KindSystem, "/etc/master.passwd"},
+		{macRoot, "/etc/shadow", "", ""},
 		{mac, "/private/tmp/s", policy.KindEscapeSocket, "$SSH_AUTH_SOCK"},
 		{mac, "/rt", "", ""},
 		{mac, "/run/dbus/system_bus_socket", "", ""},

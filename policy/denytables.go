@@ -37,7 +37,8 @@ var darwinProfiles = []string{
 	"~/Library/Application Support/Chromium", "~/Library/Application Support/BraveSoftware",
 	"~/Library/Application Support/Microsoft Edge", "~/Library/Application Support/Arc",
 	"~/Library/Application Support/Vivaldi", "~/Library/Application Support/com.operasoftware.Opera",
-	"~/Library/Application Support/Firefox", "~/Library/Thunderbird",
+	"~/Library/Application Support/Firefox", "~/Library/Thunderbird", "~/Library/HTTPStorages", "~/Library/Mail",
+	"~/Library/Messages", "/Library/Keychains",
 }
 
 // rootPaths are readable to root alone, so only root's launches deny them.
@@ -45,6 +46,13 @@ var rootPaths = []string{
 	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key",
 	"/etc/ssh/ssh_host_ed25519_key", "/etc/ssh/ssh_host_dsa_key", "/etc/ssl/private", "/etc/kubernetes", "/run/secrets",
 	"/run/credentials", "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet",
+}
+
+// darwinRootPaths are their like on macOS: password hashes, and the key of the
+// system's keychain.
+var darwinRootPaths = []string{
+	"/etc/master.passwd", "/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key",
+	"/etc/ssl/private", "/var/db/dslocal", "/var/db/SystemKey",
 }
 
 // homeSockets are agents' and engines' sockets in a home.

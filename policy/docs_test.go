@@ -116,6 +116,7 @@ func deniesTable() string {
 	user := policy.DefaultDenies(policy.DefaultContext{GOOS: "linux", UID: 1000, Home: "/h", RuntimeDir: "/r", SSHAuthSock: "/s"})
 	root := policy.DefaultDenies(policy.DefaultContext{GOOS: "linux", UID: 0, Home: "/h"})
 	mac := policy.DefaultDenies(policy.DefaultContext{GOOS: "darwin", UID: 1000, Home: "/h", SSHAuthSock: "/s"})
+	macRoot := policy.DefaultDenies(policy.DefaultContext{GOOS: "darwin", UID: 0, Home: "/h"})
 	var b strings.Builder
 	row := func(title, lift string, denies []policy.DefaultDeny, kind policy.DenyKind, except ...policy.DefaultDeny) {
 		known := map[string]bool{}
@@ -135,6 +136,7 @@ func deniesTable() string {
 	row("the machine's, for root", "read.allow", root, policy.KindSystem)
 	row("escape sockets", "sockets", user, policy.KindEscapeSocket)
 	row("macOS, besides: credentials", "read.allow", mac, policy.KindCredential, user...)
+	row("macOS: the machine's, for root", "read.allow", macRoot, policy.KindSystem)
 	row("macOS, besides: sockets", "sockets", mac, policy.KindEscapeSocket, user...)
 	return b.String()
 }
