@@ -117,7 +117,8 @@ func temporaryName(name string) string { return "." + name + ".new" }
 
 // The journal's words for a stop that came from outside the supervisor.
 const (
-	StepAsked = "asked" // an action
+	StepAsked = "asked" // an action: by somebody else
+	StepSent  = "sent"  // an action: by the supervisor itself
 	StepStop  = "stop"  // a kind; the detail is what was sent, StopTerm or StopKill
 	StopTerm  = "term"
 	StopKill  = "kill"

@@ -9,6 +9,7 @@ import (
 	"pinfold/bwrap"
 	"pinfold/guard"
 	"pinfold/plan"
+	"pinfold/policy"
 )
 
 // bwrapBoundary is bubblewrap's.
@@ -30,6 +31,9 @@ func (b bwrapBoundary) start(ctx context.Context, r *oneRun) (running, error) {
 
 // lookAhead looks at the machine while the guard looks at the launch.
 func (l *prepared) lookAhead(ctx context.Context) func(*guard.Grant) (boundary, error) {
+	if l.policy.Tier == policy.TierContainer {
+		return l.containerAhead(ctx)
+	}
 	ahead := bwrap.LookAhead(ctx, os.Getenv("PATH"), l.request.State)
 	return func(grant *guard.Grant) (boundary, error) { return l.translate(ahead, grant) }
 }

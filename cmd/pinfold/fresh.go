@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pinfold/bwrap"
+	"pinfold/container/launch"
 	"pinfold/plan"
 )
 
@@ -79,7 +80,8 @@ func (l *prepared) removeFresh() error {
 	for _, f := range l.locks {
 		errs = append(errs, f.Close())
 	}
-	l.fresh, l.locks = nil, nil
+	errs = append(errs, l.dirs.Remove())
+	l.fresh, l.locks, l.dirs = nil, nil, launch.Dirs{}
 	errs = append(errs, l.removeRecord())
 	for _, kind := range []string{freshRun, freshWorkspace, freshTmp} {
 		if l.request.State != "" {

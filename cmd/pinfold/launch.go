@@ -2,13 +2,16 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"pinfold/bwrap"
+	"pinfold/container/launch"
 	"pinfold/guard"
 	"pinfold/policy"
 )
@@ -30,7 +33,7 @@ type launchFlags struct {
 func (f *launchFlags) flags() []cli.Flag {
 	return append([]cli.Flag{
 		one("policy", "grant what the policy in `FILE` says", &f.policy),
-		one("tier", "kind of boundary: `process`", &f.tier),
+		one("tier", "kind of boundary: `process|container`", &f.tier),
 		one("needs", "refuse unless the policy grants what `FILE` lists", &f.needs),
 		many("require", "refuse unless the layer `NAME` is in force", &f.require),
 		one("workspace", "{workspace} is `DIR`; 'tmp' makes a throw-away one (default: the current directory)", &f.workspace),
@@ -60,6 +63,8 @@ type prepared struct {
 	fresh  []bwrap.Fresh
 	locks  []*os.File
 	cgroup string // --cgroup
+	// dirs are a container's, as long as they are nobody else's to remove.
+	dirs launch.Dirs
 	// recordMade: --record named a directory that wasn't there, and is now.
 	recordMade bool
 	umask      int // the caller's
@@ -113,6 +118,9 @@ func (l *prepared) choosePolicy(p *program, f *launchFlags, state string) error 
 	if err := chooseTier(pol, f.tier); err != nil {
 		return err
 	}
+	if err := p.disableContainer(pol); err != nil {
+		return err
+	}
 	l.policy, l.request.PolicyFile = pol, file
 	pol.Limits, err = p.settings.Apply(pol.Limits)
 	return err
@@ -135,20 +143,39 @@ func chooseTier(pol *policy.Policy, tier string) error {
 	return nil
 }
 
+// disableVariable set to 1 runs in the process tier what asks for a container.
+// It always wins.
+const disableVariable = "PINFOLD_DISABLE_CONTAINER"
+
+// disableContainer applies that switch, and says so.
+func (p *program) disableContainer(pol *policy.Policy) error {
+	if pol.Tier != policy.TierContainer || os.Getenv(disableVariable) != "1" {
+		return nil
+	}
+	if len(pol.Container.Mounts) > 0 {
+		return &policy.Refusal{
+			Reason: policy.Unavailable, Code: "field_unavailable", Subject: "container.mounts", Rule: "container.mounts",
+			Why: "cannot enforce container.mounts: " + disableVariable + "=1 runs this in the process tier, which mounts nothing at other paths",
+			Fix: "unset " + disableVariable + ", or grant the directories at their own paths",
+		}
+	}
+	pol.Tier, pol.Container = policy.TierProcess, policy.Container{}
+	pol.Given = maps.Clone(pol.Given)
+	maps.DeleteFunc(pol.Given, func(field string, _ policy.Position) bool {
+		return field == "tier" || field == "container" || strings.HasPrefix(field, "container.")
+	})
+	p.notice("running in the process tier: %s=1 is set", disableVariable)
+	return nil
+}
+
 func (f *launchFlags) checkTier() error {
 	switch policy.Tier(f.tier) {
-	case "", policy.TierProcess:
+	case "", policy.TierProcess, policy.TierContainer:
 		return nil
-	case policy.TierContainer:
-		return &policy.Refusal{
-			Reason: policy.Unavailable, Code: "field_unavailable", Subject: "--tier", Rule: "--tier container",
-			Why: "cannot use --tier container: the container tier isn't built yet",
-			Fix: "use --tier process",
-		}
 	}
 	return &usageError{
 		why: fmt.Sprintf("cannot use tier %q: there is no such tier", f.tier),
-		fix: "use --tier process",
+		fix: "use --tier process or --tier container",
 	}
 }
 

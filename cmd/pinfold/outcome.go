@@ -67,7 +67,7 @@ func (o *outcome) planned(g *guarded) {
 	if digest, err := pl.Digest(); err == nil { // one that has none can't be pinned, and so won't run
 		o.result.Digest = digest
 	}
-	o.result.Backend, o.result.Layers = pl.Backend, pl.Layers
+	o.result.Backend, o.result.Layers, o.result.Tier = pl.Backend, pl.Layers, string(g.grant.Tier())
 	for _, l := range pl.Limits {
 		o.result.Limits = append(o.result.Limits, plan.LimitResult{Name: l.Name, Value: l.Value})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -22,28 +23,29 @@ func (p *program) planCommand() *cli.Command {
 		Flags: append(f.flags(),
 			yes("json", "print the plan as JSON", &asJSON),
 			yes("digest", "print only its digest", &digestOnly),
-			one("as", "print a command line for `bwrap` that a person can run by hand", &as),
+			one("as", "print a command line for `bwrap|docker|podman` that a person can run by hand", &as),
 		),
 		Action: func(c *cli.Context) error {
-			if as != "" && as != "bwrap" {
+			if as != "" && !slices.Contains([]string{"bwrap", "docker", "podman"}, as) {
 				return &usageError{
-					why: fmt.Sprintf("cannot print the plan for %q: only bwrap is known", as),
+					why: fmt.Sprintf("cannot print the plan for %q: only bwrap, docker and podman are known", as),
 					fix: "use --as bwrap",
 				}
 			}
-			return p.plan(c, f, planOutput{json: asJSON, digest: digestOnly, shell: as != ""})
+			return p.plan(c, f, planOutput{json: asJSON, digest: digestOnly, shell: as})
 		},
 	}
 }
 
 // planOutput is which form of a plan is wanted; the zero value is text.
 type planOutput struct {
-	json, digest, shell bool
+	json, digest bool
+	shell        string // whose command line
 }
 
 func (o planOutput) check() error {
 	n := 0
-	for _, set := range []bool{o.json, o.digest, o.shell} {
+	for _, set := range []bool{o.json, o.digest, o.shell != ""} {
 		if set {
 			n++
 		}
@@ -67,7 +69,7 @@ func (p *program) plan(c *cli.Context, f *launchFlags, o planOutput) error {
 		return err
 	}
 	l, err := p.prepare(f, argv)
-	if err == nil && o.shell {
+	if err == nil && o.shell != "" {
 		err = l.removeRecord() // what is run by hand finds it as it is now
 	}
 	if err == nil {
@@ -87,7 +89,12 @@ func (p *program) printPlan(ctx context.Context, l *prepared, o planOutput) erro
 		return p.printCanonical(pl)
 	case o.digest:
 		return p.printDigest(pl)
-	case o.shell:
+	case o.shell != "" && o.shell != pl.Backend:
+		return &usageError{
+			why: fmt.Sprintf("cannot print the plan for %s: this launch is %s's", o.shell, pl.Backend),
+			fix: "use --as " + pl.Backend,
+		}
+	case o.shell != "":
 		text, err := g.launch.shell()
 		if err == nil {
 			_, err = io.WriteString(p.Out, text)

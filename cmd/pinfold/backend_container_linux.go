@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"pinfold/bwrap"
+	"pinfold/container"
+	"pinfold/container/engine"
+	"pinfold/container/launch"
+	"pinfold/guard"
+	"pinfold/plan"
+	"pinfold/policy"
+	"pinfold/stub/wire"
+)
+
+// containerBoundary is an engine's.
+type containerBoundary struct {
+	engine *engine.Engine
+	launch *container.Launch
+	dirs   launch.Dirs
+	l      *prepared
+}
+
+func (b containerBoundary) planned() *plan.Plan { return b.launch.Plan }
+
+// shell is what an engine's own client would be told. The hand-over isn't in
+// it: by hand there is no supervisor to call.
+func (b containerBoundary) shell() (string, error) {
+	var s strings.Builder
+	s.WriteString("# Without pinfold: nobody answers the stub's call, so this makes the container and runs nothing.\n")
+	s.WriteString(b.engine.Name() + " create")
+	for _, a := range container.Arguments(b.launch.Spec) {
+		s.WriteString(" \\\n  " + quoteForShell(a))
+	}
+	return s.String() + "\n", nil
+}
+
+func quoteForShell(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func (b containerBoundary) transparent() bool { return false }
+
+// start runs the launch. What it says is put in the words that the rest of
+// this program has.
+func (b containerBoundary) start(ctx context.Context, r *oneRun) (running, error) {
+	o := r.startOptions()
+	b.l.dirs = launch.Dirs{} // Start's from here on
+	p, err := launch.Start(ctx, launch.Options{
+		Provider: b.engine, Launch: b.launch, Dirs: b.dirs, Owner: b.l.request.Owner,
+		Streams: launch.Streams(o.Streams), Egress: func() (launch.Egress, error) { return o.Egress() },
+		Record: o.Record, Events: o.Events, AllFlows: o.AllFlows, Run: o.Run, Grace: o.Grace, Forward: o.Forward,
+		State: o.State, Umask: b.l.umask, Notice: o.Notice,
+	})
+	if n, ok := errors.AsType[*launch.NotRunError](err); ok {
+		err = &bwrap.NotRunError{Exit: containerExit(n.Exit), Why: n.Why, Err: n.Err}
+	}
+	if err != nil {
+		return nil, errors.Join(err, b.engine.Close())
+	}
+	return containerProcess{p, b.engine}, nil
+}
+
+type containerProcess struct {
+	*launch.Process
+	engine *engine.Engine
+}
+
+func (p containerProcess) Wait() (bwrap.Exit, error) {
+	e, err := p.Process.Wait()
+	return containerExit(e), errors.Join(err, p.engine.Close())
+}
+
+func containerExit(e launch.Exit) bwrap.Exit {
+	return bwrap.Exit{Code: e.Code, Signal: e.Signal, Reason: bwrap.Reason(e.Reason), Stop: e.Stop}
+}
+
+// engineAhead is an engine that was looked for while the guard looked.
+type engineAhead struct {
+	engine *engine.Engine
+	err    error
+}
+
+// containerAhead looks for the engine while the guard looks at the launch.
+func (l *prepared) containerAhead(ctx context.Context) func(*guard.Grant) (boundary, error) {
+	found := make(chan engineAhead, 1)
+	go func() {
+		e, err := engine.Open(ctx, l.choice())
+		found <- engineAhead{e, err}
+	}()
+	return func(g *guard.Grant) (boundary, error) {
+		ahead := <-found
+		if ahead.err != nil {
+			return nil, ahead.err
+		}
+		b, err := l.contain(ctx, g, ahead.engine)
+		if err != nil {
+			return nil, errors.Join(err, ahead.engine.Close())
+		}
+		return b, nil
+	}
+}
+
+// choice is which engine the policy, the caller and the operator want.
+func (l *prepared) choice() engine.Choice {
+	return engine.Choice{
+		Runtime: l.policy.Container.Runtime, Context: l.policy.Container.Context,
+		Env: os.Getenv, Home: l.request.Home, UID: l.request.UID,
+	}
+}
+
+// contain translates the Grant for an engine.
+func (l *prepared) contain(ctx context.Context, g *guard.Grant, e *engine.Engine) (boundary, error) {
+	image, err := l.image(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	stub, sum, err := launch.Stub(l.request.State, runtime.GOARCH)
+	if err != nil {
+		return nil, err
+	}
+	if l.dirs, err = launch.MakeDirs(l.request.State); err != nil {
+		return nil, err
+	}
+	c, err := e.Plan(ctx, g, container.Options{
+		Image: image, Stub: stub, StubSHA256: sum, Handover: l.dirs.Handover, Scratch: l.dirs.Scratch, Relays: l.dirs.Relays,
+		UID: l.request.UID, GID: l.request.GID, Args: []string{wire.ContainerArg},
+		Labels: launch.Labels(l.request.State, l.request.Owner),
+	})
+	if err != nil {
+		return nil, err
+	}
+	nameFresh(c.Plan, append(l.fresh, bwrap.Fresh{Name: "{launch}", Path: l.dirs.Root}))
+	return containerBoundary{engine: e, launch: c, dirs: l.dirs, l: l}, nil
+}
+
+// image is what to run: the policy's, or the caller's where that names none.
+func (l *prepared) image(_ context.Context, e *engine.Engine) (string, error) {
+	c := l.policy.Container
+	if c.Image != "" {
+		return c.Image, nil
+	}
+	if c.Build == nil {
+		if image := os.Getenv("PINFOLD_IMAGE"); image != "" {
+			return image, nil
+		}
+		return "", &policy.Refusal{
+			Reason: policy.Denied, Code: "image_unset", Subject: "container.image", Rule: "container",
+			Why: "cannot run a container: neither the policy nor $PINFOLD_IMAGE says which image",
+			Fix: `name one by digest: "container": {"image": "name@sha256:…"}`,
+		}
+	}
+	return "", &policy.Refusal{
+		Reason: policy.Unavailable, Code: "field_unavailable", Subject: "container.build", Rule: "container.build",
+		Why: fmt.Sprintf("cannot enforce container.build: images can't be built with %s yet", e.Name()),
+		Fix: `build it beforehand and name it: "container": {"image": "sha256:…"}`,
+	}
+}
+
+// nameFresh replaces the directories that were made for this launch by their
+// names, so that the plan is the same from run to run.
+func nameFresh(p *plan.Plan, fresh []bwrap.Fresh) {
+	for _, f := range fresh {
+		for i := range p.Args {
+			p.Args[i] = strings.ReplaceAll(p.Args[i], f.Path, f.Name)
+		}
+		for i := range p.Mounts {
+			for _, s := range []*string{&p.Mounts[i].Path, &p.Mounts[i].Source, &p.Mounts[i].Rule.Text} {
+				*s = strings.ReplaceAll(*s, f.Path, f.Name)
+			}
+		}
+		for _, s := range []*string{&p.Dir, &p.Paths.Workspace, &p.Paths.Run, &p.Paths.Tmp} {
+			*s = strings.ReplaceAll(*s, f.Path, f.Name)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package launch
+
+import (
+	"context"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"pinfold/container"
+	"pinfold/event"
+	"pinfold/guard"
+	"pinfold/plan"
+)
+
+// Streams are the command's standard streams. They are handed on as they are,
+// less a terminal, which is copied through pipes: no descriptor of the
+// operator's terminal gets inside.
+type Streams struct {
+	Stdin, Stdout, Stderr *os.File
+}
+
+// Egress serves what leaves through one listener.
+type Egress interface {
+	Serve(ctx context.Context, l net.Listener) error
+	Close() error
+}
+
+// Options are one run.
+type Options struct {
+	Provider container.Provider
+	Launch   *container.Launch
+	// Dirs are those that the launch was planned with.
+	Dirs Dirs
+	// Owner labels the launch; of one execution one container runs.
+	Owner guard.Owner
+	Streams
+	// Egress makes what serves the proxy's listener; it is called once, and
+	// only for a launch that has one.
+	Egress func() (Egress, error)
+	// Record is where the plan and the container are pinned, and the end noted.
+	Record *plan.Record
+	Events event.Sink
+	// AllFlows reports what was allowed, too.
+	AllFlows bool
+	Run      string // the run's name in events
+	// Grace is how long a stop waits between SIGTERM and SIGKILL; zero means
+	// ten seconds.
+	Grace time.Duration
+	// Forward hands the signals that this process gets on to the command.
+	Forward bool
+	// State is pinfold's state directory.
+	State string
+	Umask int
+	// Notice takes one-line remarks for people. Nil drops them.
+	Notice func(string)
+}
+
+// Reason is how a run ended.
+type Reason string
+
+// The reasons.
+const (
+	Exited      Reason = "exited"
+	Signaled    Reason = "signaled"
+	Timeout     Reason = "timeout"
+	OOM         Reason = "oom"
+	Interrupted Reason = "interrupted"
+	Refused     Reason = "refused"
+	Unavailable Reason = "unavailable"
+)
+
+// The exit codes that are not the command's own.
+const (
+	CodeTimeout       = 124
+	CodeRefused       = 125
+	CodeNotExecutable = 126
+	CodeNotFound      = 127
+	CodeSignal        = 128 // plus the signal's number
+)
+
+// Exit is how the command ended.
+type Exit struct {
+	Code   int
+	Signal syscall.Signal
+	Reason Reason
+	// Stop is what a stop had to deliver: "", "term" or "kill".
+	Stop string
+}
+
+// NotRunError is why a command didn't run though nothing was refused.
+type NotRunError struct {
+	Exit Exit
+	Why  string
+	Err  error
+}
+
+// Error says why.
+func (e *NotRunError) Error() string { return e.Why }
+
+// Unwrap returns the cause.
+func (e *NotRunError) Unwrap() error { return e.Err }
+
+const defaultGrace = 10 * time.Second
+
+func (o *Options) grace() time.Duration {
+	if o.Grace <= 0 {
+		return defaultGrace
+	}
+	return o.Grace
+}
+
+func (o *Options) notice(text string) {
+	if o.Notice != nil {
+		o.Notice(text)
+	}
+}
+
+func (o *Options) emit(e event.Event) {
+	if o.Events == nil {
+		return
+	}
+	e.Time, e.Run = time.Now(), o.Run
+	o.Events.Emit(e)
+}

@@ -1,0 +1,480 @@
+package launch
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold/container"
+	"pinfold/plan"
+	"pinfold/policy"
+	"pinfold/stub/wire"
+)
+
+// startTimeout bounds the time from the plan to the command's start. Engines
+// take half a second, on a machine that starts twenty at once some more.
+const startTimeout = 3 * time.Minute
+
+// launcher is one launch under way. Whatever it has made is the Process's in
+// the end, or undone.
+type launcher struct {
+	*Process
+	setup   wire.Setup
+	meeting *meeting
+	digest  string
+	fds     []int // listeners that nobody has taken yet
+	egress  chan egressResult
+	tried   bool
+}
+
+type egressResult struct {
+	egress Egress
+	err    error
+}
+
+// Start runs a launch and returns once the command runs. The end of ctx ends
+// the run: a deadline as a timeout, else as interrupted.
+//
+// The error is a [*policy.Refusal] (nothing ran), or a [*NotRunError].
+func Start(ctx context.Context, o Options) (*Process, error) {
+	expire := context.CancelFunc(func() {})
+	if d := o.Launch.Limits.Timeout; d > 0 {
+		ctx, expire = context.WithTimeout(ctx, d)
+	}
+	p, err := start(ctx, o)
+	if err != nil {
+		expire()
+		return nil, err
+	}
+	go func() {
+		<-p.done
+		expire()
+	}()
+	return p, nil
+}
+
+func start(ctx context.Context, o Options) (*Process, error) {
+	launching, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	launching, stop := context.WithTimeoutCause(launching, startTimeout, errors.New("it took too long"))
+	defer stop()
+	s := &launcher{Process: newProcess(o)}
+	if o.Forward {
+		s.forwarder = newForwarder(func(sig unix.Signal) { cancel(interrupted(sig, nil)) })
+	}
+	if err := s.run(launching, ctx); err != nil {
+		err = asLaunchError(launching, ctx, err)
+		return nil, errors.Join(err, s.undo(err))
+	}
+	s.meeting.close()
+	p := s.Process
+	if o.Launch.Limits.IdleTimeout > 0 {
+		go p.watchIdle(ctx)
+	}
+	go p.hear()
+	p.forwarder.release(p.forward)
+	go p.supervise(ctx)
+	return p, nil
+}
+
+// run takes the steps in order. ctx ends the launch, serving the run.
+func (s *launcher) run(ctx, serving context.Context) error {
+	for _, step := range []func(context.Context) error{
+		s.prepare, s.pin, s.create, s.engineStart, s.meet, s.order, s.takeOffer,
+	} {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return s.letGo(ctx, serving)
+}
+
+// prepare makes all that the container has mounted, and what the stub will be
+// told.
+func (s *launcher) prepare(context.Context) (err error) {
+	l := s.o.Launch
+	s.setup = wire.Setup{
+		Version: wire.Version, Argv: l.Argv, Env: l.Env, Dir: l.Dir, Umask: s.o.Umask, Checks: l.Checks,
+		Limits: rlimits(l.Limits),
+	}
+	if s.setup.IgnoreSignals, err = ignoredSignals(); err != nil {
+		return err
+	}
+	checks, err := l.Covers.Make(s.o.Dirs.Scratch)
+	if err != nil {
+		return err
+	}
+	s.setup.Checks = append(append([]wire.Check{}, l.Checks...), checks...)
+	s.setup.HostReadOnly = hostReadOnly(s.setup.Checks)
+	if s.streams, err = newStreams(&s.o.Streams, l.Limits.IdleTimeout > 0); err != nil {
+		return err
+	}
+	if s.notes, err = newNotes(s.o.Dirs); err != nil {
+		return err
+	}
+	if s.nonce, err = newNonce(s.o.Dirs.Handover); err != nil {
+		return err
+	}
+	if s.meeting, err = newMeeting(s.o.Dirs.Handover, s.nonce); err != nil {
+		return err
+	}
+	if s.carriers, err = bindRelays(l.Relays); err != nil {
+		return err
+	}
+	if l.Proxy != "" {
+		s.egress = make(chan egressResult, 1)
+		go func() {
+			e, err := s.o.Egress()
+			s.egress <- egressResult{e, err}
+		}()
+	}
+	return nil
+}
+
+// rlimits are the limits that the stub sets just before the command.
+func rlimits(l policy.Limits) []wire.Rlimit {
+	var out []wire.Rlimit
+	if l.Files > 0 {
+		out = append(out, wire.Rlimit{Resource: unix.RLIMIT_NOFILE, Soft: uint64(l.Files), Hard: uint64(l.Files)})
+	}
+	if l.FileSize > 0 {
+		out = append(out, wire.Rlimit{Resource: unix.RLIMIT_FSIZE, Soft: uint64(l.FileSize), Hard: uint64(l.FileSize)})
+	}
+	return append(out, wire.Rlimit{Resource: unix.RLIMIT_CORE})
+}
+
+// hostReadOnly are the write grants that can't be written on the host either.
+func hostReadOnly(checks []wire.Check) []string {
+	var out []string
+	for _, c := range checks {
+		var fs unix.Statfs_t
+		if c.Kind == wire.CheckBind && !c.ReadOnly && unix.Statfs(c.Path, &fs) == nil && fs.Flags&unix.ST_RDONLY != 0 {
+			out = append(out, c.Path)
+		}
+	}
+	return out
+}
+
+const notesName = "notes"
+
+// newNotes is the file that the stub writes to whether anybody listens or not.
+func newNotes(d Dirs) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(d.Root, notesName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot prepare the stub's notes: %w", err)
+	}
+	return f, nil
+}
+
+// pin writes the plan, and takes the execution's place.
+func (s *launcher) pin(ctx context.Context) (err error) {
+	if s.seat, err = take(ctx, s.o.Provider, s.o.State, s.o.Owner); err != nil {
+		return err
+	}
+	if s.o.Record != nil {
+		s.digest, err = s.o.Record.Pin(s.o.Launch.Plan)
+	} else {
+		s.digest, err = s.o.Launch.Plan.Digest()
+	}
+	return err
+}
+
+// create makes the container, and pins which it is.
+func (s *launcher) create(ctx context.Context) error {
+	spec := s.o.Launch.Spec
+	spec.Name = "pinfold-" + s.o.Run
+	spec.Labels = maps.Clone(spec.Labels)
+	maps.Copy(spec.Labels, Labels(s.o.State, s.o.Owner))
+	spec.Labels[container.LabelDigest] = s.digest
+	if s.o.Record != nil {
+		spec.Labels[container.LabelRecord] = s.o.Record.Path()
+	}
+	ref, err := s.o.Provider.Create(ctx, spec)
+	if err != nil {
+		return engineError("create", err)
+	}
+	s.ref = ref
+	if s.o.Record == nil {
+		return nil
+	}
+	return s.o.Record.WriteContainer(plan.Container{
+		Provider: ref.Provider, Daemon: ref.Daemon, Endpoint: ref.Endpoint, ID: ref.ID, Name: spec.Name,
+		Image: spec.Image, Digest: s.digest, Labels: spec.Labels, Pinned: time.Now(),
+		Dirs: s.o.Dirs.Root, Nonce: hex.EncodeToString(s.nonce[:]),
+	})
+}
+
+func (s *launcher) engineStart(ctx context.Context) error {
+	if err := s.o.Provider.Start(ctx, s.ref); err != nil {
+		return engineError("start", err)
+	}
+	return nil
+}
+
+func engineError(what string, err error) error {
+	var r *policy.Refusal
+	if errors.As(err, &r) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &policy.Refusal{
+		Reason: policy.Unavailable, Code: "engine_failed", Subject: "container", Err: err,
+		Why: fmt.Sprintf("cannot %s the container: %v", what, err), Fix: doctorFix,
+	}
+}
+
+// meet waits for the stub.
+func (s *launcher) meet(ctx context.Context) (err error) {
+	s.talk, s.stub, err = s.meeting.answer(ctx, false, func() (container.State, error) {
+		return s.o.Provider.Inspect(ctx, s.ref)
+	})
+	if early := (*endedEarly)(nil); errors.As(err, &early) {
+		return stubError(early.Error(), nil)
+	}
+	return err
+}
+
+// order tells the stub what to do.
+func (s *launcher) order(context.Context) error {
+	setup, err := memfd("setup", wire.EncodeSetup(&s.setup))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(setup)
+	notes, err := rawFD(s.notes)
+	if err != nil {
+		return err
+	}
+	fds := []int{setup, notes}
+	for _, f := range s.streams.files {
+		fd, err := rawFD(f)
+		if err != nil {
+			return err
+		}
+		fds = append(fds, fd)
+	}
+	err = s.talk.send(wire.EncodeOrders(&wire.Errand{Listen: s.o.Launch.Listen}), fds...)
+	return errors.Join(err, s.notes.Close())
+}
+
+// rawFD is a file's descriptor. One of the caller's own standard streams keeps
+// its mode; any other becomes a blocking one, as the command expects.
+func rawFD(f *os.File) (int, error) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return -1, fmt.Errorf("cannot use %q: %w", f.Name(), err)
+	}
+	fd := -1
+	if err := c.Control(func(n uintptr) { fd = int(n) }); err != nil {
+		return -1, fmt.Errorf("cannot use %q: %w", f.Name(), err)
+	}
+	if fd > 2 {
+		fd = int(f.Fd())
+	}
+	return fd, nil
+}
+
+// hearUntil takes packets until one of a kind comes.
+func (s *launcher) hearUntil(ctx context.Context, want wire.Type) (*packet, error) {
+	stop := context.AfterFunc(ctx, func() { s.talk.deadline(time.Unix(1, 0)) })
+	defer stop()
+	for {
+		pk, err := s.talk.receive()
+		if err != nil {
+			return nil, s.brokeOff(ctx, err)
+		}
+		if err := pk.failure(); err != nil {
+			pk.close()
+			return nil, err
+		}
+		switch {
+		case pk.kind == want:
+			return pk, nil
+		case pk.kind == wire.Termed:
+			s.termed.Store(true)
+		case pk.kind == wire.Tried && !s.tried:
+			if _, err := wire.DecodeTried(pk.body); err != nil {
+				return nil, stubError("the stub's report can't be read", err)
+			}
+			s.tried = true
+		case pk.kind == wire.Ended:
+			err := s.brokeOff(ctx, errStubClosed)
+			return nil, err
+		default:
+			pk.close()
+			return nil, stubError(fmt.Sprintf("the stub said %d where %d was due", pk.kind, want), nil)
+		}
+		pk.close()
+	}
+}
+
+// brokeOff is a stub that ended in between. An engine that stopped it is the
+// cause that counts.
+func (s *launcher) brokeOff(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if s.termed.Load() {
+		return interrupted(unix.SIGTERM, errors.New("the container was stopped"))
+	}
+	return stubError("the stub broke off", err)
+}
+
+// takeOffer takes the listeners.
+func (s *launcher) takeOffer(ctx context.Context) error {
+	pk, err := s.hearUntil(ctx, wire.Offer)
+	if err != nil {
+		return err
+	}
+	defer pk.close()
+	return s.takeListeners(pk)
+}
+
+func (p *Process) takeListeners(pk *packet) error {
+	want := p.o.Launch.Listen
+	if len(pk.fds) != len(want) {
+		return stubError(fmt.Sprintf("the stub offers %d listeners, and %d were asked for", len(pk.fds), len(want)), nil)
+	}
+	var list []net.Listener
+	for _, address := range want {
+		fd := pk.fds[0]
+		pk.fds = pk.fds[1:]
+		l, err := takeListener(fd, address)
+		if err != nil {
+			for _, l := range list {
+				l.Close()
+			}
+			return stubError("a listener isn't what was asked for", err)
+		}
+		list = append(list, l)
+	}
+	if p.o.Launch.Proxy != "" {
+		p.proxy, list = list[0], list[1:]
+	}
+	for i, l := range list {
+		p.carriers = append(p.carriers, hostPort(l, p.o.Launch.HostPorts[i]))
+	}
+	return nil
+}
+
+// letGo lets the stub go on, once everything that the command needs is there
+// and everything that must be known about it is written down.
+func (s *launcher) letGo(ctx, serving context.Context) error {
+	command, err := s.greet(ctx)
+	if err != nil {
+		return err
+	}
+	if err := checkLimits(s.stub.pid, s.o.Launch.Info, s.o.Launch.Spec.Limits); err != nil {
+		return err
+	}
+	if s.cgroups, err = cgroupsOf(s.stub.pid); err != nil {
+		return err
+	}
+	if err := s.writeRoot(command); err != nil {
+		return err
+	}
+	if err := s.serve(ctx, context.WithoutCancel(serving)); err != nil {
+		return err
+	}
+	s.streams.began()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	s.forwarder.hold()
+	if err := s.talk.send(wire.EncodeSignal(wire.Go)); err != nil {
+		return s.brokeOff(ctx, err)
+	}
+	for _, kind := range []wire.Type{wire.Ready, wire.Running} {
+		pk, err := s.hearUntil(ctx, kind)
+		if err != nil {
+			return err
+		}
+		pk.close()
+	}
+	if !s.tried {
+		return stubError("the stub has tried nothing", nil)
+	}
+	return nil
+}
+
+// greet takes the process that will be the command, and its greeting.
+func (s *launcher) greet(ctx context.Context) (plan.Process, error) {
+	pk, err := s.hearUntil(ctx, wire.Child)
+	if err != nil {
+		return plan.Process{}, err
+	}
+	defer pk.close()
+	if len(pk.fds) != 1 {
+		return plan.Process{}, stubError("the stub's process comes without a descriptor", nil)
+	}
+	pid, err := pidOf(pk.fds[0])
+	if err != nil {
+		return plan.Process{}, stubError("the command's process isn't there", err)
+	}
+	command, err := processOf(pid)
+	if err != nil {
+		return plan.Process{}, stubError("the command's process isn't there", err)
+	}
+	hello, err := s.hearUntil(ctx, wire.Hello)
+	if err != nil {
+		return plan.Process{}, err
+	}
+	defer hello.close()
+	g, err := wire.DecodeHello(hello.body)
+	if err != nil || g != (wire.Greeting{Version: wire.Version}) || len(hello.fds) != 0 {
+		return plan.Process{}, stubError("the stub's greeting isn't what was asked for", err)
+	}
+	return command, nil
+}
+
+// writeRoot writes what runs.
+func (s *launcher) writeRoot(command plan.Process) error {
+	if s.o.Record == nil {
+		return nil
+	}
+	boot, err := bootID()
+	if err != nil {
+		return err
+	}
+	exe, err := self()
+	if err != nil {
+		return err
+	}
+	root := plan.Root{Digest: s.digest, Started: time.Now(), BootID: boot, Owner: os.Geteuid(), Exe: exe, Command: command}
+	if root.Supervisor, err = processOf(os.Getpid()); err != nil {
+		return err
+	}
+	if root.Init, err = processOf(s.stub.pid); err != nil {
+		return err
+	}
+	return s.o.Record.WriteRoot(root)
+}
+
+// serve starts serving: the sockets listen already, so from here on each
+// connection is answered.
+func (s *launcher) serve(ctx, serving context.Context) error {
+	if s.egress != nil {
+		select {
+		case r := <-s.egress:
+			s.egress = nil
+			if r.err != nil {
+				return fmt.Errorf("cannot make the proxy: %w", r.err)
+			}
+			s.Process.egress = r.egress
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	s.serveAll(serving)
+	return nil
+}

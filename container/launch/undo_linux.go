@@ -1,0 +1,81 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// interrupted is a launch that a signal or the caller ended before the command
+// ran.
+func interrupted(sig unix.Signal, cause error) *NotRunError {
+	e := &NotRunError{Exit: Exit{Code: CodeRefused, Reason: Interrupted}, Err: cause}
+	if sig != 0 {
+		e.Exit = Exit{Code: CodeSignal + int(sig), Signal: sig, Reason: Interrupted}
+		e.Why = fmt.Sprintf("cannot run the command: %s came first", unix.SignalName(sig))
+		return e
+	}
+	e.Why = fmt.Sprintf("cannot run the command: %v", cause)
+	return e
+}
+
+// asLaunchError puts the end of a context in words.
+func asLaunchError(launching, ctx context.Context, err error) error {
+	var early *NotRunError
+	switch {
+	case errors.As(context.Cause(launching), &early):
+		return early
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &NotRunError{Exit: Exit{Code: CodeTimeout, Reason: Timeout}, Why: "cannot run the command: the timeout passed first", Err: err}
+	case ctx.Err() != nil:
+		return interrupted(0, context.Cause(ctx))
+	case launching.Err() != nil:
+		return stubError("it took too long", err)
+	}
+	return err
+}
+
+// undo takes back what a launch that failed has made. A container that can't
+// be removed is said, and stays recorded.
+func (s *launcher) undo(cause error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), confirmTime)
+	defer cancel()
+	var errs []error
+	s.forwarder.stop()
+	if s.streams != nil {
+		s.streams.began()
+		s.talk.close()
+	}
+	removed := true
+	if s.ref.ID != "" {
+		if err := s.o.Provider.Remove(ctx, s.ref); err != nil {
+			removed = false
+			errs = append(errs, fmt.Errorf("cannot remove the container: %w", err))
+		}
+	}
+	if s.streams != nil {
+		s.streams.finish()
+	}
+	if s.egress != nil {
+		if r := <-s.egress; r.err == nil {
+			s.Process.egress = r.egress
+		}
+	}
+	errs = append(errs, s.endServing())
+	s.meeting.close()
+	if removed {
+		errs = append(errs, s.o.Dirs.Remove(), s.writeFailure(cause))
+	}
+	s.closeAll()
+	return errors.Join(append(errs, s.Process.err)...)
+}
+
+// writeFailure notes the end of a launch whose plan was pinned.
+func (s *launcher) writeFailure(cause error) error {
+	if s.digest == "" {
+		return nil
+	}
+	return s.writeExit(asExit(cause))
+}
