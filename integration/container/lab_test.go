@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -192,24 +193,52 @@ func (s *labs) startPodman(t *testing.T, l *lab, as *syscall.Credential) *lab {
 	if as != nil || os.Getuid() != 0 {
 		args = append([]string{"--storage-driver", "overlay"}, args...)
 	}
-	var out bytes.Buffer
+	// A file, not a pipe: a rootless podman leaves a process behind that holds
+	// its user namespace, and the pipe with it.
+	out, err := os.Create(filepath.Join(s.dir, l.name+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command(path, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", &out, &out
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", out, out
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + l.home, "XDG_RUNTIME_DIR=" + runtimeDir, "CONTAINERS_CONF=" + conf, "TMPDIR=/tmp"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	s.stops = append(s.stops, func() error {
-		err := cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait() //nolint:errcheck // it was signalled
-		return err
+		// The whole group: a rootless podman is two processes, and the second
+		// one outlives the first.
+		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		if werr := cmd.Wait(); werr != nil {
+			if _, told := errors.AsType[*exec.ExitError](werr); !told {
+				err = errors.Join(err, werr)
+			}
+		}
+		return errors.Join(err, out.Close(), endPause(runtimeDir))
 	})
 	if err := s.await(l); err != nil {
-		t.Skipf("no podman for %d: %v: %s", l.uid, err, out.String())
+		said, _ := os.ReadFile(out.Name()) //nolint:errcheck // it only adds to the message
+		t.Skipf("no podman for %d: %v: %s", l.uid, err, said)
 	}
 	s.podman[l.name] = l
 	return l
+}
+
+// endPause ends the process that keeps a rootless podman's namespaces.
+func endPause(runtimeDir string) error {
+	text, err := os.ReadFile(filepath.Join(runtimeDir, "libpod/tmp/pause.pid"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return err
+	}
+	return syscall.Kill(pid, syscall.SIGKILL)
 }
 
 func (l *lab) uidOf(as *syscall.Credential) int {
