@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 
@@ -15,8 +16,15 @@ type Link struct {
 }
 
 // systemDirs are the operating system, where read.base is system; every name
-// in the root that starts with "lib" besides.
-var systemDirs = []string{"/usr", "/bin", "/sbin", "/etc", "/opt"} //nolint:gochecknoglobals // a table
+// in the root that starts with "lib" besides. macOS has more of them, and names
+// in files of their own which tools xcrun(1) and sh(1) run.
+var systemDirs = map[string][]string{ //nolint:gochecknoglobals // a table
+	"linux": {"/usr", "/bin", "/sbin", "/etc", "/opt"},
+	"darwin": {
+		"/usr", "/bin", "/sbin", "/etc", "/opt", "/System", "/Library", "/Applications/Xcode.app",
+		"/var/db/dyld", "/var/db/timezone", "/var/select", "/var/db/xcode_select_link",
+	},
+}
 
 // bindSystem binds the operating system for read.base system, and the home
 // that looks empty.
@@ -24,7 +32,7 @@ func (g *gate) bindSystem() error {
 	if g.base() != policy.BaseSystem {
 		return nil
 	}
-	dirs := slices.Clone(systemDirs)
+	dirs := slices.Clone(systemDirs[runtime.GOOS])
 	names, err := g.fs.names("/")
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ func (w *writer) devices() {
 		w.rule("allow", readOps, "literal", d)
 	}
 	for _, d := range readWriteDevices {
-		w.rule("allow", deviceOps, "literal", d)
+		w.rule("allow", nodeOps, "literal", d)
 	}
 	w.comment("standard streams by name")
 	w.rule("allow", deviceOps, "subpath", "/dev/fd")
@@ -31,8 +31,13 @@ func (w *writer) devices() {
 // the run starts.
 const ttyParam = "TTY"
 
-// deviceOps: a device is read, written and asked by ioctl(2), never made.
-const deviceOps = readOps + " file-write* file-ioctl"
+// What is done with a device: the machine's are read, written and asked by
+// ioctl(2), and not even root's run removes one or changes its mode, as it may
+// its own terminal's.
+const (
+	nodeOps   = readOps + " file-write-data file-ioctl"
+	deviceOps = readOps + " file-write* file-ioctl"
+)
 
 // network lets the run reach the supervisor's proxy and what is listed.
 func (w *writer) network(v view, o Options) {

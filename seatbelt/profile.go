@@ -107,12 +107,21 @@ type view struct {
 	byPath  map[string]guard.Entry
 }
 
-// indexed is the view with its entries by their paths.
-func (v view) indexed() view {
+// whole is the view with what is always closed among its entries, parents
+// before children, and with all of them by their paths.
+func (v view) whole() view {
 	v.byPath = make(map[string]guard.Entry, len(v.entries))
 	for _, e := range v.entries {
 		v.byPath[e.Path] = e
 	}
+	v.entries = slices.Clone(v.entries)
+	for _, e := range closed() {
+		if _, ruled := v.byPath[e.Path]; !ruled {
+			v.byPath[e.Path] = e
+			v.entries = append(v.entries, e)
+		}
+	}
+	slices.SortStableFunc(v.entries, func(a, b guard.Entry) int { return strings.Compare(a.Path, b.Path) })
 	return v
 }
 
@@ -123,7 +132,7 @@ func profile(v view, o Options) (*Text, error) {
 			Why: "cannot hold a container tier launch with a sandbox profile", Fix: `use "tier": "process"`,
 		}
 	}
-	v = v.indexed()
+	v = v.whole()
 	w := &writer{params: parameters{names: map[string]string{}}}
 	w.line("(version 1)")
 	w.line("(deny default " + tagToken + ")")
@@ -131,8 +140,6 @@ func profile(v view, o Options) (*Text, error) {
 	w.line("(deny " + outsideDefault + " " + tagToken + ")")
 	w.fixed(o)
 	w.base(v.base)
-	w.otherNames()
-	w.hostTemporary()
 	for _, e := range v.entries {
 		w.entry(e)
 	}
@@ -167,13 +174,13 @@ func (w *writer) comment(format string, args ...any) {
 	w.line("; " + comment(fmt.Sprintf(format, args...)))
 }
 
-// rule writes (verb ops (filter (param …))).
+// rule writes (verb ops (filter (param …))), and the path for people.
 func (w *writer) rule(verb, ops, filter, p string) {
 	ref, err := w.params.of(p)
 	if err != nil && w.err == nil {
 		w.err = err
 	}
-	w.line("(" + verb + " " + ops + "\n  (" + filter + " " + ref + ")" + tagOf(verb) + ")")
+	w.line("(" + verb + " " + ops + "\n  (" + filter + " " + ref + ")" + tagOf(verb) + ") ; " + comment(p))
 }
 
 // tagOf makes a refusal by a rule known in the log.
@@ -214,15 +221,28 @@ func (w *writer) base(b policy.ReadBase) {
 	w.rule("allow", readOps, "literal", "/private/var/select/sh")
 }
 
-// otherNames denies the other ways to spell a path, and copies of everything.
-// The kernel asks by the name that a firmlink gives (/Users, not
-// /System/Volumes/Data/Users), so these rules should never be the ones that
-// decide; if it asked by another one, they fail closed.
-func (w *writer) otherNames() {
-	w.comment("the data volume by its other name; files by number; backups, which copy what is denied")
-	for _, d := range otherNames {
-		w.rule("deny", allOps, "subpath", d)
+// closed are denied whatever the base, and whatever a rule says of a directory
+// above them; a rule about one itself, or beneath it, holds.
+//
+//   - Other ways to spell a path, and copies of everything. The kernel asks by
+//     the name that a firmlink gives (/Users, not /System/Volumes/Data/Users),
+//     so these rules should never be the ones that decide; if it asked by
+//     another one, they fail closed.
+//   - The host's temporary directories, which on Linux the launch doesn't see.
+func closed() []guard.Entry {
+	var out []guard.Entry
+	for _, list := range []struct {
+		paths []string
+		why   string
+	}{
+		{otherNames, "another name of what is denied, or a copy"}, {hostTemporary, "TMPDIR is the launch's own"},
+	} {
+		for _, p := range list.paths {
+			r := guard.Rule{Class: guard.ClassBuiltin, Text: p, Source: list.why}
+			out = append(out, guard.Entry{Path: p, Access: guard.Deny, Kind: guard.Dir, Rule: r})
+		}
 	}
+	return out
 }
 
 // inside lets the first program be run, which is pinfold itself.
@@ -242,15 +262,6 @@ func orHost(b policy.ReadBase) policy.ReadBase {
 		return policy.BaseHost
 	}
 	return b
-}
-
-// hostTemporary denies the host's temporary directories, which on Linux the
-// launch doesn't see at all.
-func (w *writer) hostTemporary() {
-	w.comment("the host's temporary directories; TMPDIR is the launch's own")
-	for _, d := range hostTemporary {
-		w.rule("deny", allOps, "subpath", d)
-	}
 }
 
 // ownTemporary comes after the entries, since the directory lies in the
@@ -314,8 +325,7 @@ func (v view) readable(p string) bool {
 	if e, found := v.nearest(p, func(guard.Entry) bool { return true }); found {
 		return e.Access >= guard.ReadOnly
 	}
-	return orHost(v.base) == policy.BaseHost &&
-		!slices.ContainsFunc(slices.Concat(hostTemporary, otherNames), func(d string) bool { return within(d, p) })
+	return orHost(v.base) == policy.BaseHost
 }
 
 // nearest is the entry at p or next above it, of those that are asked for.

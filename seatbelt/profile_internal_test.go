@@ -217,6 +217,40 @@ func TestHostTemporary(t *testing.T) {
 	}
 }
 
+// TestClosed: a rule about a directory above doesn't open what is always
+// closed; one about it, or beneath it, does.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	for name, base := range map[string]policy.ReadBase{"host": policy.BaseHost, "system": policy.BaseSystem, "none": policy.BaseNone} {
+		v := view{base: base, entries: []guard.Entry{
+			entry("/", guard.ReadOnly, guard.Dir, "/"), entry("/System", guard.ReadOnly, guard.Dir, "/System"),
+			entry("/private", guard.ReadWrite, guard.Dir, "/private"), entry("/private/var/tmp", guard.ReadOnly, guard.Dir, "/var/tmp"),
+			entry("/Volumes/.timemachine/b", guard.ReadOnly, guard.Dir, "backup"),
+		}}
+		p, params := build(t, v, Options{})
+		for path, want := range map[string][2]bool{ // reading, making
+			"/System/Volumes/Data/Users/ann/.ssh/id":          {false, false},
+			"/System/Library/x":                               {true, false},
+			"/.vol/1/2":                                       {false, false},
+			"/Volumes/.timemachine/a":                         {false, false},
+			"/Volumes/.timemachine/b/x":                       {true, false},
+			"/Volumes/com.apple.TimeMachine.localsnapshots/x": {false, false},
+			"/private/tmp/x":                                  {false, false},
+			"/private/var/folders/a/T":                        {false, false},
+			"/private/var/tmp/x":                              {true, false},
+			"/private/x":                                      {true, true},
+			"/private/TMP":                                    {true, false},
+			"/dev/rdisk0":                                     {false, false},
+		} {
+			for i, op := range []string{"file-read-data", "file-write-create"} {
+				if got := ask(t, p, params, sbpl.Query{Op: op, Path: path}); got != want[i] {
+					t.Errorf("%s: %s %s: got %v", name, op, path, got)
+				}
+			}
+		}
+	}
+}
+
 // TestLinks: a link on the way to a grant can be read where its directory
 // doesn't show, and that directory still can't be listed.
 func TestLinks(t *testing.T) {

@@ -88,7 +88,7 @@ var loaderRoots = []string{
 	"/System/Volumes/Preboot/Cryptexes/OS", "/System/Cryptexes/OS", "/private/var/db/dyld",
 }
 
-// otherNames: see [writer.otherNames].
+// otherNames: see [closed].
 var otherNames = []string{
 	"/System/Volumes/Data", "/.vol", "/Volumes/.timemachine", "/Volumes/com.apple.TimeMachine.localsnapshots",
 }
