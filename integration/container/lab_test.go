@@ -13,6 +13,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -66,7 +67,7 @@ func run(m *testing.M) int {
 	}
 	shared.dir = dir
 	code := m.Run()
-	for _, stop := range shared.stops {
+	for _, stop := range slices.Backward(shared.stops) {
 		if err := stop(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = max(code, 1)
@@ -189,9 +190,11 @@ func (s *labs) startPodman(t *testing.T, l *lab, as *syscall.Credential) *lab {
 		t.Fatal(err)
 	}
 	l.endpoint = "unix://" + filepath.Join(dir, "s")
-	args := []string{"system", "service", "--time=0", l.endpoint}
-	if as != nil || os.Getuid() != 0 {
-		args = append([]string{"--storage-driver", "overlay"}, args...)
+	// Storage of its own: podman keeps where its directories are in the
+	// storage itself.
+	args := []string{
+		"--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "runroot"), "--tmpdir", filepath.Join(dir, "tmp"),
+		"--storage-driver", "overlay", "system", "service", "--time=0", l.endpoint,
 	}
 	// A file, not a pipe: a rootless podman leaves a process behind that holds
 	// its user namespace, and the pipe with it.
@@ -215,7 +218,7 @@ func (s *labs) startPodman(t *testing.T, l *lab, as *syscall.Credential) *lab {
 				err = errors.Join(err, werr)
 			}
 		}
-		return errors.Join(err, out.Close(), endPause(runtimeDir))
+		return errors.Join(err, out.Close(), removeStorage(path, dir, cmd.Env, as), endPause(dir))
 	})
 	if err := s.await(l); err != nil {
 		said, _ := os.ReadFile(out.Name()) //nolint:errcheck // it only adds to the message
@@ -225,9 +228,28 @@ func (s *labs) startPodman(t *testing.T, l *lab, as *syscall.Credential) *lab {
 	return l
 }
 
+// removeStorage removes what podman stored: a rootless one's files belong to
+// users of its own namespace.
+func removeStorage(podman, dir string, env []string, as *syscall.Credential) error {
+	if os.Getuid() == 0 {
+		// All of it goes with the directory, which podman has made a mount.
+		err := syscall.Unmount(filepath.Join(dir, "root/overlay"), 0)
+		if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOENT) {
+			return nil
+		}
+		return err
+	}
+	rm := exec.Command(podman, "unshare", "rm", "-rf", filepath.Join(dir, "root"))
+	rm.Env, rm.Dir, rm.SysProcAttr = env, "/", &syscall.SysProcAttr{Credential: as}
+	if out, err := rm.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot remove podman's storage: %w: %s", err, out)
+	}
+	return nil
+}
+
 // endPause ends the process that keeps a rootless podman's namespaces.
-func endPause(runtimeDir string) error {
-	text, err := os.ReadFile(filepath.Join(runtimeDir, "libpod/tmp/pause.pid"))
+func endPause(dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, "tmp/pause.pid"))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
