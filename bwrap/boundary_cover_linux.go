@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold/guard"
+	"pinfold/plan"
 	"pinfold/stub/wire"
 )
 
@@ -54,7 +55,7 @@ func (m *mending) cover(p *point, r recipe, got identity) error {
 		p.kind = wire.CheckEmptyFile
 	}
 	m.did = append(m.did, p.path)
-	return m.taker.log("mended", "mount", p.path, "")
+	return m.taker.log(plan.ActionMended, plan.KindMount, p.path, "")
 }
 
 // reachable looks for ways to an object that could be written through, and

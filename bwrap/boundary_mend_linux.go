@@ -47,10 +47,10 @@ func (b *boundary) mendAll(table bool) *loss {
 	m := &mending{boundary: b, began: time.Now(), gone: map[string]bool{}, harmless: map[int]guard.MountPoint{}}
 	defer m.letGo()
 	for {
-		if table {
-			if l := m.newMounts(); l != nil {
-				return l
-			}
+		// A cover goes along with what the host moves away, without an event of
+		// the table's.
+		if l := m.newMounts(); l != nil {
+			return l
 		}
 		if l := m.mendPoints(); l != nil {
 			return l
@@ -59,7 +59,6 @@ func (b *boundary) mendAll(table bool) *loss {
 		if l == nil || m.same() || time.Since(m.began) > stopWait {
 			return l
 		}
-		table = true // the host went on meanwhile
 	}
 }
 
@@ -75,6 +74,9 @@ func (b *boundary) same() bool {
 
 func (m *mending) letGo() {
 	if m.halt != nil {
+		if err := m.taker.log(plan.ActionSettled, plan.KindMount, "", ""); err != nil {
+			m.errs = append(m.errs, err)
+		}
 		m.halt.letGo()
 	}
 	took := time.Since(m.began)
@@ -93,7 +95,10 @@ func (m *mending) stop() error {
 	var err error
 	m.halt, err = stopInside(m.init)
 	m.end = time.Now().Add(settleWait)
-	return err
+	if err != nil {
+		return err
+	}
+	return m.taker.log(plan.ActionMending, plan.KindMount, "", "")
 }
 
 // mendPoints mends the paths that differ, those above before those beneath.
@@ -201,8 +206,7 @@ func (m *mending) attempt(p *point, r recipe, late bool) (done bool, err error) 
 	got := m.identify(p.path)
 	switch {
 	case notThere(got.err) && (p.up.readOnly || m.outOfReach(p.path)):
-		p.want, m.gone[p.path] = got, true // nobody inside can make it
-		return true, nil
+		return true, m.giveUp(p, got) // nobody inside can make it
 	case got.err == unix.ENOENT:
 		if late {
 			return m.fill(p, r)
@@ -217,15 +221,20 @@ func (m *mending) attempt(p *point, r recipe, late bool) (done bool, err error) 
 	return err == nil, err
 }
 
+// giveUp leaves a place without its cover.
+func (m *mending) giveUp(p *point, got identity) error {
+	p.want, m.gone[p.path] = got, true
+	return m.taker.log(plan.ActionGone, plan.KindMount, p.path, "")
+}
+
 // fill does with a name that the host has left empty as the launch does with
 // those that are empty from the start: one that is kept by default is watched,
 // and on one of the policy's or the caller's stands an empty mount point.
 func (m *mending) fill(p *point, r recipe) (done bool, err error) {
 	if r.rule.Class == guard.ClassGuarded || r.rule.Class == guard.ClassDefault {
 		m.taker.watches = append(m.taker.watches, guard.Watch{Path: p.path, Rule: r.rule})
-		p.want, m.gone[p.path] = identity{err: unix.ENOENT}, true
 		p.watched = true
-		return true, nil
+		return true, m.giveUp(p, identity{err: unix.ENOENT})
 	}
 	if err := m.makePoint(Ghost{Path: p.path, Dir: len(r.content) == 0}); err != nil {
 		return true, fmt.Errorf("nothing stands there any more, so that it could be made from inside: %w", err)

@@ -12,6 +12,7 @@ import (
 
 	"pinfold/event"
 	"pinfold/guard"
+	"pinfold/plan"
 )
 
 // seenMount is one mount of the sandbox's table.
@@ -99,7 +100,9 @@ func (m *mending) newMounts() *loss {
 		}
 		l := m.judgeShown(p)
 		if l == nil {
-			m.harmless[p.ID] = p
+			if err := m.letBe(p); err != nil {
+				return tableLoss(err)
+			}
 			continue
 		}
 		if err := m.unmount(p.Path); err != nil {
@@ -110,6 +113,15 @@ func (m *mending) newMounts() *loss {
 		m.taker.tell(p.Path, fmt.Sprintf("%q: %s; inside, it was taken off again", p.Path, l.why))
 	}
 	return nil
+}
+
+// letBe notes a mount that does no harm, for whoever compares the table later.
+func (m *mending) letBe(p guard.MountPoint) error {
+	if _, known := m.harmless[p.ID]; known {
+		return nil
+	}
+	m.harmless[p.ID] = p
+	return m.taker.log(plan.ActionLetBe, plan.KindMount, p.Path, "")
 }
 
 func tableLoss(err error) *loss {

@@ -1,7 +1,6 @@
 package bwrap
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -54,8 +53,8 @@ func (s *launcher) takeTried(body []byte) error {
 		return nil
 	}
 	return s.o.Record.Add(plan.Step{
-		Time: time.Now(), Action: "held", Kind: "canaries",
-		Detail: fmt.Sprintf("%d denied, %d read-only, %d writable, %d calls, %d hosts, %d left out",
-			c.Denied, c.ReadOnly, c.Writable, c.Calls, c.Hosts, c.Left),
+		Time: time.Now(), Action: plan.ActionHeld, Kind: plan.KindCanaries, Detail: plan.Tried{
+			Denied: c.Denied, ReadOnly: c.ReadOnly, Writable: c.Writable, Calls: c.Calls, Hosts: c.Hosts, Left: c.Left, Micros: c.Micros,
+		}.String(),
 	})
 }

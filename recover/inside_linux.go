@@ -1,11 +1,11 @@
 package recover
 
 import (
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"pinfold/guard"
 	"pinfold/plan"
 )
 
@@ -18,7 +18,7 @@ func (p *prover) proveInside() error {
 	}
 	p.verdict.Processes = len(p.tree.all)
 	p.verdict.Held = append(p.verdict.Held, ProofNamespaces, ProofPrivileges)
-	return p.steps([]step{{ProofMaps, p.proveMaps}, {ProofMounts, p.proveMounts}})
+	return p.steps([]step{{ProofMaps, p.proveMaps}, {ProofMounts, p.proveMounts}, {ProofCanaries, p.proveCanaries}})
 }
 
 // lookInside checks one process of the sandbox, pid 1 included.
@@ -103,97 +103,25 @@ func (p *prover) proveMaps() error {
 	return nil
 }
 
-// proveMounts compares the live table with the recorded one, and the plan's
-// own mounts with both: a cover that fell off and a mount that came later
-// each show as a line.
-func (p *prover) proveMounts() error {
-	f, err := os.Open(p.init.path("mountinfo"))
+// proveCanaries: what the plan claims was tried before the command ran, and
+// held, by the journal's one line about it: no cover of the plan without a try.
+func (p *prover) proveCanaries() error {
+	tried := slices.DeleteFunc(slices.Clone(p.stored.Steps), func(s plan.Step) bool { return s.Kind != plan.KindCanaries })
+	if len(tried) != 1 || tried[0].Action != plan.ActionHeld {
+		return refuted(ProofCanaries, "the record has %d lines that say that what the plan claims was tried, not one", len(tried))
+	}
+	t, err := plan.ParseTried(tried[0].Detail)
 	if err != nil {
-		return err
+		return refuted(ProofCanaries, "%v", err)
 	}
-	defer f.Close() //nolint:errcheck // read only
-	now, err := plan.MountTable(f)
-	if err != nil {
-		return err
-	}
-	if len(p.stored.Root.Mounts) == 0 {
-		return refuted(ProofMounts, "the record has no mount table")
-	}
-	live, recorded, err := p.lessMended(now)
-	if err != nil {
-		return err
-	}
-	for _, line := range live {
-		if !slices.Contains(recorded, line) {
-			return refuted(ProofMounts, "mounted since, or changed: %s", line)
-		}
-	}
-	for _, line := range recorded {
-		if !slices.Contains(live, line) {
-			return refuted(ProofMounts, "no longer mounted: %s", line)
-		}
-	}
-	if !slices.Equal(live, recorded) {
-		return refuted(ProofMounts, "the mounts are in another order than recorded")
-	}
-	return p.planMounted(now)
-}
-
-// planMounted: each place of the plan is one of the table.
-func (p *prover) planMounted(now []string) error {
+	covers := 0
 	for _, m := range p.stored.Plan.Mounts {
-		if m.Access == "pin" || m.Kind == "symlink" || m.Kind == "dir" {
-			continue // buried on purpose, or no mount
+		if m.Access == guard.Deny.String() || m.Access == guard.Empty.String() {
+			covers++
 		}
-		at := m.Path
-		for name, path := range p.stored.Root.Fresh {
-			at = strings.ReplaceAll(at, name, path)
-		}
-		prefix := strconv.Quote(at) + " "
-		if !slices.ContainsFunc(now, func(line string) bool { return strings.HasPrefix(line, prefix) }) {
-			return refuted(ProofMounts, "the plan mounts %q (%s), and nothing is mounted there", at, m.Access)
-		}
+	}
+	if paths := t.Denied + t.ReadOnly + t.Writable + t.Left; paths < covers || t.Hosts != 1 || t.Calls == 0 {
+		return refuted(ProofCanaries, "%d paths, %d calls and %d hosts were tried, and the plan has %d covers", paths, t.Calls, t.Hosts, covers)
 	}
 	return nil
-}
-
-// lessMended leaves out of both tables the places that the supervisor has
-// covered anew, by its journal, after the host had moved what was covered. All
-// that must hold there is that the mount on top is read-only.
-func (p *prover) lessMended(now []string) (live, recorded []string, err error) {
-	mended := map[string]bool{}
-	for _, s := range p.stored.Steps {
-		if s.Action == "mended" && s.Kind == "mount" {
-			mended[strconv.Quote(s.Path)] = true
-		}
-	}
-	top := map[string]string{} // of those places
-	for _, line := range now {
-		if at := placeOf(line); mended[at] {
-			top[at] = line
-			continue
-		}
-		live = append(live, line)
-	}
-	for at := range mended {
-		flags := top[at][strings.LastIndexByte(top[at], ' ')+1:]
-		if !slices.Contains(strings.Split(flags, ","), "ro") {
-			return nil, nil, refuted(ProofMounts, "covered anew, and now it isn't: %s %s", at, flags)
-		}
-	}
-	for _, line := range p.stored.Root.Mounts {
-		if !mended[placeOf(line)] {
-			recorded = append(recorded, line)
-		}
-	}
-	return live, recorded, nil
-}
-
-// placeOf is the mount point that a line of a table begins with, quoted.
-func placeOf(line string) string {
-	at, err := strconv.QuotedPrefix(line)
-	if err != nil {
-		return ""
-	}
-	return at
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"pinfold/plan"
 )
@@ -23,8 +25,62 @@ type Claim struct {
 
 // Prove tries the proofs in order. An error means that nobody can tell; a
 // verdict that isn't adoptable names the first proof that failed.
+//
+// While the supervisor puts a cover back that the host has taken away, the
+// mount table isn't the plan's, and for a moment a helper of the supervisor's
+// stands beside bubblewrap. So what speaks against a launch then is looked at
+// again until that is over.
 func Prove(ctx context.Context, c Claim) (Verdict, error) {
-	p := &prover{ctx: ctx, claim: c, tree: newTree(), verdict: Verdict{Record: c.Record, Held: []Proof{}}}
+	steps := -1
+	for began, looks := time.Now(), 1; ; looks++ {
+		p := &prover{ctx: ctx, claim: c, tree: newTree(), verdict: Verdict{Record: c.Record, Held: []Proof{}}}
+		v, err := p.verdictOf()
+		if err != nil || ctx.Err() != nil || !p.upset(v) {
+			return v, err
+		}
+		if steps < 0 {
+			steps = len(p.stored.Steps)
+		}
+		if looks >= leastLooks && time.Since(began) > p.patience(steps) {
+			return v, nil
+		}
+		time.Sleep(lookAgain)
+	}
+}
+
+// How long a proof that a mend upsets is tried: one that the journal doesn't
+// tell of yet begins within milliseconds of the host's change, or in half a
+// second where six programs want each processor, and one that has begun stops
+// everything for two seconds at most, and waits 300 ms for the host.
+const (
+	lookAgain  = 5 * time.Millisecond
+	leastLooks = 3
+	mendSoon   = time.Second
+	mendNow    = 3 * time.Second
+)
+
+// upset reports whether a mend may be all that speaks against the launch.
+func (p *prover) upset(v Verdict) bool {
+	return slices.Contains([]Proof{ProofBubblewrap, ProofMounts, ProofCanaries}, v.Proof)
+}
+
+// patience is how long it may take until a verdict is the last, where the
+// journal had so many steps at first.
+func (p *prover) patience(steps int) time.Duration {
+	last := ""
+	for _, s := range p.stored.Steps {
+		if s.Action == plan.ActionMending || s.Action == plan.ActionSettled {
+			last = s.Action
+		}
+	}
+	if last == plan.ActionMending || len(p.stored.Steps) > steps {
+		return mendNow
+	}
+	return mendSoon
+}
+
+// verdictOf is one try of all proofs.
+func (p *prover) verdictOf() (Verdict, error) {
 	defer p.close()
 	err := p.prove()
 	if no, isNo := errors.AsType[*errRefuted](err); isNo {
@@ -361,10 +417,16 @@ func (p *prover) stillThere() error {
 			return unclear("the launch is just ending: %v", err)
 		}
 	}
-	for of, want := range map[*process]plan.Process{
-		p.parent: p.stored.Root.Supervisor, p.root: p.stored.Root.Bwrap, p.bwrap: p.stored.Root.Init,
+	for _, link := range []struct {
+		of    *process
+		want  plan.Process
+		proof Proof
+	}{
+		{p.parent, p.stored.Root.Supervisor, ProofOnlyRoot},
+		{p.root, p.stored.Root.Bwrap, ProofBubblewrap},
+		{p.bwrap, p.stored.Root.Init, ProofInit},
 	} {
-		again, err := onlyChild(of, want, ProofOnlyRoot, "recorded child")
+		again, err := onlyChild(link.of, link.want, link.proof, "recorded child")
 		if err != nil {
 			return err
 		}

@@ -50,8 +50,8 @@ func start(t testing.TB, script string) *run {
 }
 
 // startUnder is start with another parent, a shell script whose arguments are
-// pinfold's command line.
-func startUnder(t testing.TB, parent, script string) *run {
+// pinfold's command line, and with files in the workspace.
+func startUnder(t testing.TB, parent, script string, files ...string) *run {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -60,6 +60,11 @@ func startUnder(t testing.TB, parent, script string) *run {
 	ws, state := filepath.Join(dir, "ws"), filepath.Join(dir, "state")
 	for _, d := range []string{ws, state} {
 		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range files {
+		if err := os.WriteFile(filepath.Join(ws, name), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -187,7 +192,7 @@ func TestRefuted(t *testing.T) {
 		"fewer filters":        {func(r *plan.Root) { r.Filters["command"]++ }, recover.ProofPrivileges},
 		"another pid 1 filter": {func(r *plan.Root) { r.Filters["init"]-- }, recover.ProofPrivileges},
 		"other users":          {func(r *plan.Root) { r.UIDMap = "7 7 1" }, recover.ProofMaps},
-		"one mount gone":       {func(r *plan.Root) { r.Mounts = append(r.Mounts, `"/x" 0:1 "/" tmpfs ro`) }, recover.ProofMounts},
+		"one mount gone":       {func(r *plan.Root) { r.Mounts = append(r.Mounts, `"/proc/sys" 0:1 "/" tmpfs ro`) }, recover.ProofMounts},
 		"one mount more":       {func(r *plan.Root) { r.Mounts = r.Mounts[1:] }, recover.ProofMounts},
 	} {
 		t.Run(name, func(t *testing.T) {

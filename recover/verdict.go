@@ -45,6 +45,8 @@ const (
 	ProofMaps Proof = "id_maps"
 	// ProofMounts: the mount table is the recorded one.
 	ProofMounts Proof = "mounts"
+	// ProofCanaries: what the plan claims was tried before the command ran.
+	ProofCanaries Proof = "canaries"
 	// ProofCommand: below the root stands the recorded command (macOS).
 	ProofCommand Proof = "command"
 	// ProofGone: what is recorded as ended has ended.

@@ -126,7 +126,7 @@ func cut(s string, n int) string {
 func EncodeTried(c Canaries) []byte {
 	w := &writer{}
 	w.u8(byte(Tried))
-	for _, n := range [...]int{c.Denied, c.ReadOnly, c.Writable, c.Calls, c.Hosts, c.Left} {
+	for _, n := range [...]int{c.Denied, c.ReadOnly, c.Writable, c.Calls, c.Hosts, c.Left, c.Micros} {
 		w.u32(uint32(n))
 	}
 	return w.b
@@ -139,7 +139,7 @@ func DecodeTried(b []byte) (Canaries, error) {
 	if Type(r.u8()) != Tried {
 		return c, ErrMalformed
 	}
-	for _, to := range [...]*int{&c.Denied, &c.ReadOnly, &c.Writable, &c.Calls, &c.Hosts, &c.Left} {
+	for _, to := range [...]*int{&c.Denied, &c.ReadOnly, &c.Writable, &c.Calls, &c.Hosts, &c.Left, &c.Micros} {
 		*to = int(r.u32())
 	}
 	if err := r.done(); err != nil {

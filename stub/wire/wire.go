@@ -199,7 +199,8 @@ type Call struct {
 
 // Canaries is the body of a Tried packet: how many claims of each kind were
 // tried, and held. Left are those that weren't: past the bound, or of files
-// that nobody should open to see.
+// that nobody should open to see. Micros is how long it took, in microseconds.
 type Canaries struct {
 	Denied, ReadOnly, Writable, Calls, Hosts, Left int
+	Micros                                         int
 }

@@ -115,7 +115,7 @@ func TestHello(t *testing.T) {
 
 func TestTried(t *testing.T) {
 	t.Parallel()
-	want := wire.Canaries{Denied: 1, ReadOnly: 2, Writable: 3, Calls: 4, Hosts: 5, Left: math.MaxUint32}
+	want := wire.Canaries{Denied: 1, ReadOnly: 2, Writable: 3, Calls: 4, Hosts: 5, Left: math.MaxUint32, Micros: 7}
 	b := wire.EncodeTried(want)
 	if got, err := wire.DecodeTried(b); err != nil || got != want {
 		t.Errorf("round trip: got %+v, %v", got, err)
