@@ -343,7 +343,7 @@ func startPostgres(t *testing.T) string {
 	if out, err := init.CombinedOutput(); err != nil {
 		t.Fatalf("cannot make a database: %v: %s", err, out)
 	}
-	startServer(t, "ready to accept connections", filepath.Join(bin, "postgres"), "postgres", "-D", data, "-p", port,
+	startServer(t, "ready to accept connections", filepath.Join(bin, "postgres"), filepath.Join(bin, "postgres"), "-D", data, "-p", port,
 		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "logging_collector=off", "-c", "lc_messages=C")
 	return "127.0.0.1:" + port
 }
