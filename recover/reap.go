@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"pinfold/bwrap"
 	"pinfold/bwrap/cgroup"
+	"pinfold/container/launch"
 	"pinfold/plan"
 )
 
@@ -35,6 +37,7 @@ const (
 	KindTemporary  = "temporary"   // a file of a record, half written
 	KindRecord     = "record"
 	KindCgroup     = "cgroup"
+	KindContainer  = "container" // whose supervisor has gone
 )
 
 // Cleared is one thing that was removed, or would be.
@@ -61,6 +64,7 @@ type reaper struct {
 	o    ReapOptions
 	done Reaped
 	errs []error
+	kept []string // directories that containers have mounted
 }
 
 // Reap clears what killed launches left: mount points, directories made for
@@ -74,11 +78,15 @@ func Reap(ctx context.Context, o ReapOptions) (Reaped, error) {
 		return r.done, err
 	}
 	ended := r.settle(ctx, append(paths, o.Records...))
+	if r.kept, err = launch.Kept(o.State); err != nil {
+		r.errs = append(r.errs, err)
+	}
 	r.mountPoints()
 	for _, kind := range []string{"run", "workspace", "tmp"} {
 		r.directories(filepath.Join(o.State, kind))
 	}
 	r.cgroups()
+	r.containers(ctx)
 	r.records(ended)
 	return r.done, errors.Join(r.errs...)
 }
@@ -96,7 +104,14 @@ func (r *reaper) settle(ctx context.Context, paths []string) []string {
 			r.done.Unclear = append(r.done.Unclear, Info{Record: path, Why: err.Error()})
 			continue
 		}
-		lives, err := run.lives(ctx)
+		id, err := run.reapContainer(ctx, r.o.DryRun)
+		if id != "" && err == nil {
+			r.did(KindContainer, id)
+		}
+		lives := false
+		if id == "" && err == nil {
+			lives, err = run.lives(ctx)
+		}
 		run.Close()
 		switch {
 		case err != nil:
@@ -156,6 +171,9 @@ func (r *reaper) directories(parent string) {
 }
 
 func (r *reaper) directory(dir string) {
+	if slices.Contains(r.kept, dir) {
+		return // a container has it mounted
+	}
 	unlock, free, err := plan.TryDir(dir)
 	if err != nil || !free {
 		r.errs = append(r.errs, err)

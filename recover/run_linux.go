@@ -22,6 +22,8 @@ type Run struct {
 	state  State
 
 	supervisor, bwrap, init, command *process // nil: gone
+
+	c *containerRun // nil in the process tier
 }
 
 // Open reads a record and holds what runs of its launch.
@@ -49,7 +51,10 @@ func (r *Run) open(record string) error {
 	if err != nil {
 		return err
 	}
-	if r.stored.Root != nil {
+	if isContainer(r.stored) && r.stored.Container != nil && r.stored.Exit == nil {
+		return r.openContainer(held)
+	}
+	if r.stored.Root != nil && !isContainer(r.stored) {
 		if err := r.holdAll(); err != nil {
 			return err
 		}
@@ -79,6 +84,7 @@ func (r *Run) Close() {
 			p.close()
 		}
 	}
+	r.c.close()
 }
 
 // State is what the launch was doing when it was opened.
@@ -200,6 +206,8 @@ func (r *Run) Signal(sig unix.Signal) error {
 	switch {
 	case r.state == Starting:
 		return unclear("the command isn't running yet")
+	case r.c != nil:
+		return r.signalContainer(sig)
 	case r.command == nil:
 		return ErrEnded
 	}
@@ -247,7 +255,11 @@ func (r *Run) Wait(ctx context.Context) (plan.Exit, error) {
 	if r.state == Starting {
 		return plan.Exit{}, unclear("the launch is just starting")
 	}
-	if err := r.settle(ctx); err != nil {
+	settle := r.settle
+	if r.c != nil {
+		settle = r.settleContainer
+	}
+	if err := settle(ctx); err != nil {
 		return plan.Exit{}, err
 	}
 	if r.stored.Exit == nil {
@@ -268,6 +280,9 @@ func bootID() (string, error) {
 // lives reports whether the launch goes on. A sandbox whose supervisor has
 // gone is dying, and is waited for.
 func (r *Run) lives(ctx context.Context) (bool, error) {
+	if r.c != nil {
+		return r.c.held || r.c.state.Alive(), nil
+	}
 	if r.state == Starting || r.state == Running && r.supervisor != nil && r.supervisor.alive() == nil {
 		return true, nil
 	}

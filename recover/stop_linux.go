@@ -27,6 +27,9 @@ func (r *Run) Stop(ctx context.Context, grace time.Duration) (Stopped, error) {
 	if r.state == Starting {
 		return done, unclear("the launch is just starting")
 	}
+	if r.c != nil {
+		return r.stopContainer(ctx, grace)
+	}
 	if r.bwrap == nil && r.init == nil && r.state != Running {
 		return done, nil
 	}

@@ -42,7 +42,7 @@ func (p *program) adopt(c *cli.Context, f *adoptFlags) error {
 	if err != nil {
 		return err
 	}
-	v, err := recover.Prove(c.Context, recover.Claim{Record: f.record, Parent: parent, Digest: f.digest})
+	v, err := recover.ProveLaunch(c.Context, recover.Claim{Record: f.record, Parent: parent, Digest: f.digest})
 	if errors.Is(err, recover.ErrUnclear) {
 		p.printFailure(err)
 		return exitCode(exitRefused)

@@ -53,7 +53,7 @@ func (b containerBoundary) start(ctx context.Context, r *oneRun) (running, error
 		Provider: b.engine, Launch: b.launch, Dirs: b.dirs, Owner: b.l.request.Owner,
 		Streams: launch.Streams(o.Streams), Egress: func() (launch.Egress, error) { return o.Egress() },
 		Record: o.Record, Events: o.Events, AllFlows: o.AllFlows, Run: o.Run, Grace: o.Grace, Forward: o.Forward,
-		State: o.State, Umask: b.l.umask, Notice: o.Notice,
+		Keep: freshPaths(o.Fresh), State: o.State, Umask: b.l.umask, Notice: o.Notice,
 	})
 	if n, ok := errors.AsType[*launch.NotRunError](err); ok {
 		err = &bwrap.NotRunError{Exit: containerExit(n.Exit), Why: n.Why, Err: n.Err}
@@ -62,6 +62,14 @@ func (b containerBoundary) start(ctx context.Context, r *oneRun) (running, error
 		return nil, errors.Join(err, b.engine.Close())
 	}
 	return containerProcess{p, b.engine}, nil
+}
+
+func freshPaths(list []bwrap.Fresh) []string {
+	out := make([]string, 0, len(list))
+	for _, f := range list {
+		out = append(out, f.Path)
+	}
+	return out
 }
 
 type containerProcess struct {

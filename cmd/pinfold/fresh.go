@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -83,16 +84,22 @@ func (l *prepared) removeFresh() error {
 	errs = append(errs, l.dirs.Remove())
 	l.fresh, l.locks, l.dirs = nil, nil, launch.Dirs{}
 	errs = append(errs, l.removeRecord())
+	if l.request.State == "" {
+		return errors.Join(errs...)
+	}
+	kept, err := launch.Kept(l.request.State)
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
 	for _, kind := range []string{freshRun, freshWorkspace, freshTmp} {
-		if l.request.State != "" {
-			errs = append(errs, sweep(filepath.Join(l.request.State, kind)))
-		}
+		errs = append(errs, sweep(filepath.Join(l.request.State, kind), kept))
 	}
 	return errors.Join(errs...)
 }
 
-// sweep removes the directories beneath parent whose launch is no more.
-func sweep(parent string) error {
+// sweep removes the directories beneath parent whose launch is no more, less
+// those that a container has kept.
+func sweep(parent string, kept []string) error {
 	entries, err := os.ReadDir(parent)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -104,6 +111,9 @@ func sweep(parent string) error {
 			continue // another launch has removed it, or has just made it
 		}
 		dir := filepath.Join(parent, e.Name())
+		if slices.Contains(kept, dir) {
+			continue
+		}
 		lock, err := lockDir(dir)
 		if err != nil {
 			continue // in use

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 
 	"pinfold/stub"
 )
@@ -22,7 +24,14 @@ type Dirs struct {
 	Handover string // with the supervisor's socket
 	Scratch  string // with the covers
 	Relays   string // with the sockets that stand in for others
+
+	// lock is held while the launch that made them lives.
+	lock *os.File
 }
+
+// NotesName is the file in Dirs.Root that the stub writes to, whether anybody
+// listens or not: the notes of package wire.
+const NotesName = "notes"
 
 // MakeDirs makes them beneath the state directory.
 func MakeDirs(state string) (Dirs, error) {
@@ -36,12 +45,66 @@ func MakeDirs(state string) (Dirs, error) {
 		return Dirs{}, fmt.Errorf("cannot make a directory for the container: %w", err)
 	}
 	d := DirsAt(root)
+	if d.lock, err = lockedDir(root); err != nil {
+		return d, errors.Join(fmt.Errorf("cannot make a directory for the container: %w", err), d.Remove())
+	}
 	for _, dir := range []string{d.Handover, d.Scratch, d.Relays} {
 		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o755)); err != nil { //nolint:gosec // its parent is nobody else's
 			return d, errors.Join(fmt.Errorf("cannot make a directory for the container: %w", err), d.Remove())
 		}
 	}
 	return d, nil
+}
+
+func lockedDir(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// keepsName is the file in Dirs.Root that lists directories which lie
+// elsewhere, and which a container has mounted.
+const keepsName = "keeps"
+
+// keep notes directories that were made for the launch. They must outlive it
+// as long as its container does, which may be longer than its supervisor.
+func (d Dirs) keep(paths []string) error {
+	text := strings.Join(paths, "\x00")
+	if err := os.WriteFile(filepath.Join(d.Root, keepsName), []byte(text), 0o600); err != nil {
+		return fmt.Errorf("cannot note what the container has mounted: %w", err)
+	}
+	return nil
+}
+
+// Kept are the directories that containers of a state directory may have
+// mounted, and that nobody must remove.
+func Kept(state string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(globQuote(state), DirsName, "*", keepsName))
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell what containers have mounted: %w", err)
+	}
+	var out []string
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot tell what containers have mounted: %w", err)
+		}
+		out = append(out, strings.Split(string(b), "\x00")...)
+	}
+	return out, nil
+}
+
+// globQuote has a path stand for itself in a pattern, filepath.Match.
+func globQuote(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
 // DirsAt are the directories of a launch by their root.
@@ -63,7 +126,11 @@ func (d Dirs) Remove() error {
 		}
 		return nil
 	})
-	if err := os.RemoveAll(d.Root); err != nil {
+	err := os.RemoveAll(d.Root)
+	if d.lock != nil {
+		err = errors.Join(err, d.lock.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("cannot remove the container's directories: %w", err)
 	}
 	return nil

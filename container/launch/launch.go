@@ -32,6 +32,8 @@ type Options struct {
 	Launch   *container.Launch
 	// Dirs are those that the launch was planned with.
 	Dirs Dirs
+	// Keep are directories that were made for this launch and lie elsewhere.
+	Keep []string
 	// Owner labels the launch; of one execution one container runs.
 	Owner guard.Owner
 	Streams

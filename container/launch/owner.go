@@ -39,7 +39,8 @@ func Labels(state string, owner guard.Owner) map[string]string {
 // container for it.
 type seat struct{ lock *os.File }
 
-const seatsName = "executions"
+// SeatsName is where the places of executions are, beneath DirsName.
+const SeatsName = "executions"
 
 // take takes the place of an execution, and proves that no container has it.
 // Stopped ones of earlier launches are removed. A launch without an execution
@@ -59,7 +60,7 @@ func take(ctx context.Context, p container.Provider, state string, owner guard.O
 }
 
 func lockSeat(state, execution string) (*seat, error) {
-	dir := filepath.Join(state, DirsName, seatsName)
+	dir := filepath.Join(state, DirsName, SeatsName)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("cannot take the place of execution %q: %w", execution, err)
 	}

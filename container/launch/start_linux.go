@@ -123,6 +123,9 @@ func (s *launcher) prepare(context.Context) (err error) {
 	if s.notes, err = newNotes(s.o.Dirs); err != nil {
 		return err
 	}
+	if err := s.o.Dirs.keep(s.o.Keep); err != nil {
+		return err
+	}
 	if s.nonce, err = newNonce(s.o.Dirs.Handover); err != nil {
 		return err
 	}
@@ -166,11 +169,9 @@ func hostReadOnly(checks []wire.Check) []string {
 	return out
 }
 
-const notesName = "notes"
-
 // newNotes is the file that the stub writes to whether anybody listens or not.
 func newNotes(d Dirs) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(d.Root, notesName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(filepath.Join(d.Root, NotesName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot prepare the stub's notes: %w", err)
 	}

@@ -1,0 +1,342 @@
+package recover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold/container"
+	"pinfold/container/engine"
+	"pinfold/container/launch"
+	"pinfold/plan"
+	"pinfold/stub/wire"
+)
+
+// askTime bounds one question to an engine.
+const askTime = 30 * time.Second
+
+// containerRun is the container of a recorded launch. What is told of it the
+// pinned engine has said: one that doesn't answer, or another one in its
+// place, leaves it unclear.
+type containerRun struct {
+	pinned plan.Container
+	ref    container.Ref
+	engine *engine.Engine
+	state  container.State
+	held   bool // by a supervisor
+}
+
+// isContainer reports whether a record is of the container tier.
+func isContainer(s *plan.Stored) bool {
+	return s.Container != nil || s.Plan.Backend == engine.Docker || s.Plan.Backend == engine.Podman
+}
+
+func refOf(c plan.Container) container.Ref {
+	return container.Ref{Provider: c.Provider, Daemon: c.Daemon, Endpoint: c.Endpoint, ID: c.ID}
+}
+
+// askEngine asks the pinned engine for the pinned container.
+func askEngine(ctx context.Context, s *plan.Stored, held bool) (*containerRun, error) {
+	c := &containerRun{pinned: *s.Container, ref: refOf(*s.Container), held: held}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	var err error
+	if c.engine, err = engine.Connect(ctx, c.pinned.Provider, c.pinned.Endpoint); err != nil {
+		return nil, err
+	}
+	if c.state, err = c.engine.Inspect(ctx, c.ref); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// openContainer is the container of a record, if it is the pinned one.
+func openContainer(s *plan.Stored, held bool) (*containerRun, error) {
+	c, err := askEngine(context.Background(), s, held)
+	if err != nil {
+		return nil, unclear("whether the container of %q runs: %v", s.Path, err)
+	}
+	if err := c.isPinned(s); err != nil {
+		c.close()
+		return nil, unclear("container %.12s of %q: %v", c.ref.ID, s.Path, err)
+	}
+	return c, nil
+}
+
+// isPinned compares what the engine holds with what was pinned.
+func (c *containerRun) isPinned(s *plan.Stored) error {
+	st := c.state
+	switch {
+	case st.Status == container.Gone:
+		return nil
+	case !container.HasLabels(st.Labels, c.pinned.Labels):
+		return errors.New("it doesn't carry the labels that were pinned")
+	case st.Labels[container.LabelDigest] != s.Digest:
+		return fmt.Errorf("it is of plan %s, not %s", st.Labels[container.LabelDigest], s.Digest)
+	case st.ImageID != c.pinned.Image:
+		return fmt.Errorf("it was made from image %s, not %s", st.ImageID, c.pinned.Image)
+	case !st.StartedAt.IsZero() && st.StartedAt.Before(c.pinned.Pinned):
+		return fmt.Errorf("it was started at %v, before it was pinned", st.StartedAt)
+	}
+	return nil
+}
+
+func (c *containerRun) close() {
+	if c != nil && c.engine != nil {
+		_ = c.engine.Close()
+	}
+}
+
+// launchState is what the launch is doing.
+func (c *containerRun) launchState(s *plan.Stored) State {
+	switch {
+	case s.Exit != nil:
+		return Exited
+	case c.state.Alive():
+		return Running
+	case c.held:
+		return Running // its supervisor is just making, or ending it
+	case c.state.Ended():
+		return Exited
+	case c.state.Status == container.Created:
+		return NotStarted
+	}
+	return Lost
+}
+
+// orphaned: nobody supervises what is there.
+func (c *containerRun) orphaned() bool { return !c.held && c.state.Status != container.Gone }
+
+// exit is how the container ended that nobody watched, by the engine's code
+// and the stub's notes.
+func (c *containerRun) exit(s *plan.Stored) plan.Exit {
+	e := plan.Exit{Time: c.state.FinishedAt, Code: c.state.ExitCode, Reason: string(launch.Exited)}
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	termed, signal := readNotes(launch.DirsAt(c.pinned.Dirs).Root)
+	if signal != 0 && e.Code == launch.CodeSignal+signal {
+		e.Signal, e.Reason = signal, string(launch.Signaled)
+	}
+	if c.state.OOM {
+		e.Reason = string(launch.OOM)
+	}
+	asked := lastStop(s)
+	if asked != "" || termed {
+		e.Reason, e.Stop = string(launch.Interrupted), asked
+	}
+	return e
+}
+
+// readNotes reads what the stub wrote for whoever comes after the supervisor.
+func readNotes(root string) (termed bool, signal int) {
+	b, err := os.ReadFile(filepath.Join(root, launch.NotesName))
+	if err != nil {
+		return false, 0
+	}
+	for line := range strings.Lines(string(b)) {
+		word, number, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch word {
+		case wire.NoteTerm:
+			termed = true
+		case wire.NoteSignal:
+			signal, _ = strconv.Atoi(number) // zero where it is none
+		}
+	}
+	return termed, signal
+}
+
+// lastStop is the last thing that the record says the command was sent to end
+// it, by its supervisor or by somebody else.
+func lastStop(s *plan.Stored) string {
+	stop := ""
+	for _, step := range s.Steps {
+		if step.Kind == plan.StepStop && (step.Action == plan.StepAsked || step.Action == plan.StepSent) {
+			stop = step.Detail
+		}
+	}
+	return stop
+}
+
+// finish takes an ended container away, once its end is in the record.
+func (c *containerRun) finish(ctx context.Context, s *plan.Stored) (*plan.Exit, error) {
+	exit := s.Exit
+	if c.state.Ended() {
+		if exit == nil {
+			e := c.exit(s)
+			exit = &e
+		}
+		if err := plan.FinishRecord(s.Path, *exit); err != nil {
+			return exit, err
+		}
+	}
+	if err := c.engine.Remove(ctx, c.ref); err != nil {
+		return exit, fmt.Errorf("cannot remove container %.12s: %w", c.ref.ID, err)
+	}
+	return exit, launch.DirsAt(c.pinned.Dirs).Remove()
+}
+
+// signalContainer sends a signal to the command itself, by its process where
+// this user may, and else through the engine and the stub.
+func (r *Run) signalContainer(sig unix.Signal) error {
+	if r.command != nil {
+		err := unix.PidfdSendSignal(r.command.pidfd, sig, nil, 0)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.ESRCH):
+			return ErrEnded
+		case !errors.Is(err, unix.EPERM):
+			return fmt.Errorf("cannot send %s to the command: %w", unix.SignalName(sig), err)
+		}
+	}
+	if !r.c.state.Alive() {
+		return ErrEnded
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	err := r.c.engine.Signal(ctx, r.c.ref, sig)
+	if errors.Is(err, container.ErrNoContainer) {
+		return ErrEnded
+	}
+	return err
+}
+
+// openContainer sees what the container of this launch is doing. While its
+// supervisor has it and it doesn't run yet, the launch is just starting.
+func (r *Run) openContainer(held bool) (err error) {
+	if r.c, err = openContainer(r.stored, held); err != nil {
+		return err
+	}
+	if err := r.holdContainer(); err != nil {
+		return err
+	}
+	r.state = r.c.launchState(r.stored)
+	if held && r.stored.Root == nil {
+		r.state = Starting
+	}
+	if r.state == Exited && r.stored.Exit == nil {
+		e := r.c.exit(r.stored)
+		r.stored.Exit = &e
+	}
+	return nil
+}
+
+// holdContainer holds the processes of a container's launch.
+func (r *Run) holdContainer() error {
+	root := r.stored.Root
+	if root == nil {
+		return nil
+	}
+	same, err := isThisBoot(root)
+	if err != nil || !same {
+		return err
+	}
+	anybody := func(*process, *plan.Root) (bool, error) { return true, nil }
+	if r.supervisor, err = holdRecorded(root.Supervisor, root, isSupervisor); err != nil {
+		return err
+	}
+	if r.init, err = holdRecorded(root.Init, root, anybody); err != nil {
+		return err
+	}
+	r.command, err = holdRecorded(root.Command, root, anybody)
+	return err
+}
+
+// settleContainer waits for the end: until the supervisor has recorded it, or,
+// without one, until the engine says so.
+func (r *Run) settleContainer(ctx context.Context) error {
+	if r.c.held {
+		if err := r.settle(ctx); err != nil || r.stored.Exit != nil {
+			return err
+		}
+	}
+	var err error
+	if r.c.state.Alive() {
+		r.c.state, err = r.c.engine.Wait(ctx, r.c.ref)
+	}
+	if errors.Is(err, container.ErrNoContainer) {
+		r.c.state.Status, err = container.Gone, nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot wait for the container of %q: %w", r.stored.Path, err)
+	}
+	if r.c.state.Ended() {
+		e := r.c.exit(r.stored)
+		r.stored.Exit = &e
+	}
+	return nil
+}
+
+// stopContainer ends the launch. Without a supervisor to see it the end is
+// recorded here, and the container removed.
+func (r *Run) stopContainer(ctx context.Context, grace time.Duration) (Stopped, error) {
+	done := Stopped{Record: r.stored.Path, State: r.state, Exit: r.stored.Exit}
+	if r.c.state.Alive() {
+		if err := r.endContainer(ctx, grace, &done); err != nil {
+			return done, err
+		}
+	}
+	if r.c.held {
+		gone, err := r.goneWithin(ctx, cleanTime)
+		if err == nil && !gone {
+			err = fmt.Errorf("cannot end the launch of %q: its supervisor, process %d, doesn't see the end", r.stored.Path, r.stored.Root.Supervisor.PID)
+		}
+		done.Exit = r.stored.Exit
+		return done, err
+	}
+	exit, err := r.c.finish(ctx, r.stored)
+	done.Exit = exit
+	return done, err
+}
+
+// endContainer sends SIGTERM, after the grace SIGKILL, each written down
+// before, and goes by what the engine says then.
+func (r *Run) endContainer(ctx context.Context, grace time.Duration, done *Stopped) error {
+	done.Sent = plan.StopTerm
+	if err := plan.NoteStop(r.stored.Path, plan.StopTerm); err != nil {
+		return err
+	}
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGCONT} {
+		if err := r.signalContainer(sig); err != nil && !errors.Is(err, ErrEnded) {
+			return err
+		}
+	}
+	waiting, cancel := context.WithTimeout(ctx, grace)
+	_, err := r.c.engine.Wait(waiting, r.c.ref)
+	expired := waiting.Err() != nil && ctx.Err() == nil
+	cancel()
+	switch {
+	case errors.Is(err, container.ErrNoContainer):
+	case err != nil && !expired:
+		return err
+	case expired:
+		done.Sent = plan.StopKill
+		if err := plan.NoteStop(r.stored.Path, plan.StopKill); err != nil {
+			return err
+		}
+		if err := r.c.engine.Stop(ctx, r.c.ref, 0); err != nil {
+			return err
+		}
+	}
+	if r.c.state, err = r.c.engine.Inspect(ctx, r.c.ref); err != nil {
+		return err
+	}
+	if r.c.state.Alive() {
+		return fmt.Errorf("cannot end the launch of %q: its container is still %s", r.stored.Path, r.c.state.Status)
+	}
+	stored, err := plan.ReadRecord(r.stored.Path)
+	if err != nil {
+		return err
+	}
+	r.stored = stored
+	return nil
+}
