@@ -1,7 +1,6 @@
 package seatbelt
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -61,10 +60,6 @@ type Launch struct {
 	limits policy.Limits
 }
 
-// maxArgs bounds the arguments of sandbox-exec: macOS takes 1 MiB of them and
-// the environment together (kern.argmax), and the environment is empty.
-const maxArgs = 900 << 10
-
 // Translate turns a Grant into a Launch for a machine. It is pure: the same
 // arguments give the same Launch. What this tier can't enforce is refused.
 func Translate(g *guard.Grant, m Machine, o LaunchOptions) (*Launch, error) {
@@ -114,13 +109,6 @@ func translate(in input, m Machine, o LaunchOptions) (*Launch, error) {
 	l.env = commandEnv(in.env, in.paths.Tmp)
 	l.setup = Setup{Argv: in.argv, Dir: in.dir, Umask: o.Umask, Files: in.limits.Files, FileSize: in.limits.FileSize}
 	l.Plan = planOf(in, m, o, l)
-	if n := size(l.Plan.Args); n > maxArgs {
-		return nil, &policy.Refusal{
-			Reason: policy.Unavailable, Code: "too_many_arguments", Subject: "sandbox-exec",
-			Why: fmt.Sprintf("cannot build the sandbox: its rules need %d bytes of arguments, and macOS takes %d", n, maxArgs),
-			Fix: "deny or grant whole directories instead of the many paths in them",
-		}
-	}
 	return l, nil
 }
 
@@ -150,14 +138,6 @@ func exposed(list []policy.Expose) []uint16 {
 		ports = append(ports, e.Inside)
 	}
 	return ports
-}
-
-func size(args []string) int {
-	n := 0
-	for _, a := range args {
-		n += len(a) + 1
-	}
-	return n
 }
 
 // fresh replaces directories made for one launch by their names. A name can't

@@ -8,8 +8,8 @@ import (
 	"pinfold/policy"
 )
 
-// quote writes s as a string of the profile language. Paths don't go through
-// it (they are parameters); names and addresses do.
+// quote writes s as a string of the profile language: names, addresses, and
+// those paths for which there is no room among the arguments.
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -46,7 +46,12 @@ func comment(s string) string {
 type parameters struct {
 	list  []Param
 	names map[string]string
+	size  int // as arguments
 }
+
+// maxParams bounds the parameters as arguments: macOS takes 1 MiB of arguments
+// and environment together (kern.argmax).
+const maxParams = 800 << 10
 
 // Param is one -D NAME=VALUE argument of sandbox-exec(1).
 type Param struct {
@@ -54,8 +59,9 @@ type Param struct {
 	Value string
 }
 
-// of returns the (param "NAME") that stands for path. The kernel compares
-// paths as UTF-8, and an argument ends at a NUL byte.
+// of returns the (param "NAME") that stands for path, or the path as a string
+// of the profile where there are too many. The kernel compares paths as UTF-8,
+// and an argument ends at a NUL byte.
 func (p *parameters) of(path string) (string, error) {
 	if !utf8.ValidString(path) || strings.ContainsRune(path, 0) {
 		return "", &policy.Refusal{
@@ -67,6 +73,11 @@ func (p *parameters) of(path string) (string, error) {
 	name, ok := p.names[path]
 	if !ok {
 		name = fmt.Sprintf("P%d", len(p.list))
+		n := len("-D") + 1 + len(name) + len("=") + len(path) + 1
+		if p.size+n > maxParams {
+			return quote(path), nil
+		}
+		p.size += n
 		p.names[path] = name
 		p.list = append(p.list, Param{Name: name, Value: path})
 	}
