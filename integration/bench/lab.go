@@ -59,8 +59,10 @@ func (b *bench) plain(name string, argv ...string) side {
 
 // sameMounts is plain bubblewrap with the mounts of a plan: no filter, no
 // stub, no check, no supervisor.
-func (b *bench) sameMounts(argv ...string) (side, error) {
-	out, err := exec.Command(b.pinfold, "plan", "--json", "--policy", b.policy, "--workspace", b.ws, "--run-dir", b.run, "--state", b.state, "--", "true").Output()
+func (b *bench) sameMounts(argv ...string) (side, error) { return b.mountsOf(b.policy, argv...) }
+
+func (b *bench) mountsOf(policy string, argv ...string) (side, error) {
+	out, err := exec.Command(b.pinfold, "plan", "--json", "--policy", policy, "--workspace", b.ws, "--run-dir", b.run, "--state", b.state, "--", "true").Output()
 	if err != nil {
 		return side{}, fmt.Errorf("cannot plan: %w", err)
 	}

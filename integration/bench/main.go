@@ -45,7 +45,7 @@ func run(s settings) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.root)) }()
-	for _, measure := range []func() error{b.launch, b.peers, b.burst, b.memory, b.download, b.large} {
+	for _, measure := range []func() error{b.launch, b.peers, b.burst, b.memory, b.download, b.recovery, b.rules, b.large, b.walk} {
 		if err := measure(); err != nil {
 			return err
 		}
