@@ -54,6 +54,10 @@ type Provider interface {
 // engine doesn't hold (Start, Signal, Wait).
 var ErrNoContainer = errors.New("no such container")
 
+// ErrImageUsed is in the error of removing an image that containers were made
+// from.
+var ErrImageUsed = errors.New("a container was made from it")
+
 // ErrOtherEngine is in the error of a method that is given another engine's
 // container: an engine that doesn't know an ID can't tell that it is gone.
 var ErrOtherEngine = errors.New("it is another engine's")

@@ -58,7 +58,9 @@ func (i Image) Tar() (archive []byte, id string, err error) {
 	}
 	config, err := json.Marshal(map[string]any{
 		"architecture": i.Architecture, "os": "linux", "created": "1970-01-01T00:00:00Z", "config": i.Config,
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
+		// A builder counts the layers of what it starts from by its history.
+		"history": []map[string]string{{"created": "1970-01-01T00:00:00Z", "created_by": "files"}},
+		"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
 	})
 	if err != nil {
 		return nil, "", err

@@ -97,6 +97,9 @@ func (e *Engine) RemoveImage(ctx context.Context, id string) error {
 	// By name first: an image of several tags isn't removed by its ID.
 	for _, name := range append(slices.Clone(img.Tags), id) {
 		err := e.client.call(ctx, request{method: "DELETE", path: "/images/" + name}, nil)
+		if isStatus(err, http.StatusConflict) {
+			return fmt.Errorf("cannot remove image %q: %w", name, container.ErrImageUsed)
+		}
 		if err != nil && !isStatus(err, http.StatusNotFound) {
 			return fmt.Errorf("cannot remove image %q: %w", name, err)
 		}

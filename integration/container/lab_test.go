@@ -349,7 +349,7 @@ func shellImage(t *testing.T) conformance.Image {
 	} {
 		files["bin/"+name] = conformance.File{Link: "/bin/busybox"}
 	}
-	return conformance.Image{Files: files, Name: "pinfold-test/shell:1", Architecture: runtime.GOARCH, Config: conformance.ImageConfig{Env: []string{"PATH=/bin"}}}
+	return conformance.Image{Files: files, Name: "localhost/pinfold-test/shell:1", Architecture: runtime.GOARCH, Config: conformance.ImageConfig{Env: []string{"PATH=/bin"}}}
 }
 
 // load puts an image into the engine, unless it is there, and answers its ID.
@@ -359,7 +359,7 @@ func (l *lab) load(t *testing.T, e *engine.Engine, i conformance.Image) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Resolve(t.Context(), id); err == nil {
+	if have, err := e.Resolve(t.Context(), i.Name); err == nil && have.ID == id {
 		return id
 	}
 	if err := e.Load(t.Context(), bytes.NewReader(archive)); err != nil {
