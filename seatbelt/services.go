@@ -1,5 +1,7 @@
 package seatbelt
 
+import "strings"
+
 // service is one rule that every launch has, and why.
 type service struct {
 	why  string
@@ -52,7 +54,10 @@ var services = []service{
 		why:  "Java and V8 ask about the processor by writing to these, which changes nothing",
 		rule: names("sysctl-write", "sysctl-name", "kern.grade_cputype", "kern.tcsm_enable"),
 	},
-	{why: "socket options: every network library", rule: "(allow socket-option-get socket-option-set)"},
+	{
+		why:  "socket options: every network library. Older systems have no such operation",
+		rule: "(if (defined? 'socket-option-get) (allow socket-option-get socket-option-set))",
+	},
 	{why: "pseudo-terminals", rule: "(allow pseudo-tty)"},
 }
 
@@ -106,11 +111,16 @@ var readWriteDevices = []string{"/dev/null", "/dev/zero", "/dev/tty", "/dev/ptmx
 // readDevices are read only.
 var readDevices = []string{"/dev/random", "/dev/urandom", "/dev/autofs_nowait"}
 
-// names writes (allow op (filter "a" "b" …)).
+// names writes (allow op (filter "a" "b" …)); a filter by prefix once for each,
+// since no public profile has several in one.
 func names(op, filter string, list ...string) string {
-	s := "(allow " + op + " (" + filter
-	for _, n := range list {
-		s += " " + quote(n)
+	between := " "
+	if strings.HasSuffix(filter, "-prefix") {
+		between = ") (" + filter + " "
 	}
-	return s + "))"
+	quoted := make([]string, 0, len(list))
+	for _, n := range list {
+		quoted = append(quoted, quote(n))
+	}
+	return "(allow " + op + " (" + filter + " " + strings.Join(quoted, between) + "))"
 }

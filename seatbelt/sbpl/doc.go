@@ -47,8 +47,8 @@
 //
 // # Limitations
 //
-// (import), (trace), entitlements, message filters and Scheme beyond quoting
-// and (define) of nothing are refused by the parser, never skipped.
+// (import), (trace), entitlements, message filters and Scheme beyond
+// (if (defined? 'operation) rule) are refused by the parser, never skipped.
 // Expressions are Go's, of which profiles should use no more than literals,
 // sets, groups, alternatives and anchors.
 package sbpl

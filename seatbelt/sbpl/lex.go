@@ -98,7 +98,9 @@ func (l *lexer) datum(depth int) (node, error) {
 		return l.readString()
 	case c == '#':
 		return l.readHash()
-	case c == '\'' || c == '`' || c == ',':
+	case c == '\'':
+		return l.readQuoted()
+	case c == '`' || c == ',':
 		return node{}, l.errorf("quotation %q is not supported", c)
 	default:
 		return l.readAtom(), nil
@@ -169,6 +171,17 @@ func (l *lexer) escape(b *strings.Builder) error {
 		return l.errorf("unknown escape \\%c", c)
 	}
 	return nil
+}
+
+// readQuoted reads 'name, and gives (quote name).
+func (l *lexer) readQuoted() (node, error) {
+	line := l.line
+	l.pos++
+	atom := l.readAtom()
+	if atom.kind != kindSymbol || atom.text == "" {
+		return node{}, l.errorf("quotation of anything but a name is not supported")
+	}
+	return node{line: line, kind: kindList, list: []node{{line: line, kind: kindSymbol, text: "quote"}, atom}}, nil
 }
 
 // readHash reads #"regex" (backslashes stand for themselves), #t and #f.

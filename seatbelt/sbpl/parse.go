@@ -8,7 +8,8 @@ import (
 
 // Profile is a parsed profile.
 type Profile struct {
-	Rules []Rule
+	Rules     []Rule
+	versioned bool
 }
 
 // Rule is one allow or deny form.
@@ -45,32 +46,57 @@ func Parse(src string) (*Profile, error) {
 		return nil, err
 	}
 	p := &Profile{}
-	versioned := false
 	for _, n := range nodes {
-		head, err := headOf(n)
-		if err != nil {
+		if err := p.take(n); err != nil {
 			return nil, err
 		}
-		switch head {
-		case "version":
-			if len(n.list) != 2 || n.list[1].text != "1" {
-				return nil, &ParseError{n.line, "only (version 1) is known"}
-			}
-			versioned = true
-		case "allow", "deny":
-			r, err := parseRule(n, head == "allow")
-			if err != nil {
-				return nil, err
-			}
-			p.Rules = append(p.Rules, r)
-		default:
-			return nil, &ParseError{n.line, fmt.Sprintf("form (%s …) is not supported", head)}
-		}
 	}
-	if !versioned {
+	if !p.versioned {
 		return nil, &ParseError{1, "no (version 1)"}
 	}
 	return p, nil
+}
+
+// take reads one form.
+func (p *Profile) take(n node) error {
+	head, err := headOf(n)
+	if err != nil {
+		return err
+	}
+	switch head {
+	case "version":
+		if len(n.list) != 2 || n.list[1].text != "1" {
+			return &ParseError{n.line, "only (version 1) is known"}
+		}
+		p.versioned = true
+	case "allow", "deny":
+		r, err := parseRule(n, head == "allow")
+		if err != nil {
+			return err
+		}
+		p.Rules = append(p.Rules, r)
+	case "if":
+		return p.takeIfDefined(n)
+	default:
+		return &ParseError{n.line, fmt.Sprintf("form (%s …) is not supported", head)}
+	}
+	return nil
+}
+
+// takeIfDefined reads (if (defined? 'operation) rule), by which a profile
+// names an operation that an older system may not know. There it has no rule
+// because it doesn't exist; here all exist.
+func (p *Profile) takeIfDefined(n node) error {
+	if len(n.list) != 3 || len(n.list[1].list) != 2 || n.list[1].list[0].text != "defined?" || len(n.list[1].list[1].list) != 2 {
+		return &ParseError{n.line, "of (if …) only (if (defined? 'operation) rule) is supported"}
+	}
+	if op := n.list[1].list[1].list[1].text; !knownPattern(op) {
+		return &ParseError{n.line, fmt.Sprintf("unknown operation %q", op)}
+	}
+	if head, err := headOf(n.list[2]); err != nil || head != "allow" && head != "deny" {
+		return &ParseError{n.line, "of (if …) only (if (defined? 'operation) rule) is supported"}
+	}
+	return p.take(n.list[2])
 }
 
 func headOf(n node) (string, error) {

@@ -63,6 +63,12 @@ func TestParseRefuses(t *testing.T) {
 		"remote host":       {`(version 1) (allow network* (remote tcp "10.0.0.1:80"))`, "localhost"},
 		"remote port":       {`(version 1) (allow network* (remote tcp "*:99999"))`, "no port"},
 		"quotation":         {`(version 1) (allow file* '(literal "/"))`, "quotation"},
+		"quotation of it":   {`(version 1) (allow file* ` + "`x)", "quotation"},
+		"if":                {`(version 1) (if #t (allow file*))`, "only (if"},
+		"if not defined":    {`(version 1) (if (defined? "x") (allow file*))`, "only (if"},
+		"if misspelt":       {`(version 1) (if (defined? 'file-raed*) (allow file*))`, "unknown operation"},
+		"if of a version":   {`(if (defined? 'file*) (version 1))`, "only (if"},
+		"if with an else":   {`(version 1) (if (defined? 'file*) (allow file*) (deny file*))`, "only (if"},
 		"deep":              {`(version 1) (allow file* ` + strings.Repeat("(require-any ", 100), "deeper"},
 		"bad modifier":      {`(version 1) (allow file* (with unsandboxed))`, "modifier"},
 	} {
@@ -159,6 +165,16 @@ func TestEvalNamesAndAddresses(t *testing.T) {
 		}
 		if v.Allow != c.want {
 			t.Errorf("%+v: got %v", c.q, v.Allow)
+		}
+	}
+}
+
+func TestIfDefined(t *testing.T) {
+	t.Parallel()
+	p := mustParse(t, `(version 1) (deny default) (if (defined? 'socket-option-get) (allow socket-option-get socket-option-set))`)
+	for op, want := range map[string]bool{"socket-option-set": true, "signal": false} {
+		if v, err := p.Eval(sbpl.Query{Op: op}, nil, sbpl.LastMatch); err != nil || v.Allow != want {
+			t.Errorf("%s: got %+v, %v", op, v, err)
 		}
 	}
 }
