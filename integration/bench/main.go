@@ -20,6 +20,13 @@ type settings struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "probe" {
+		if err := probe(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "probe:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	var s settings
 	flag.StringVar(&s.pinfold, "pinfold", "bin/pinfold", "program to measure")
 	flag.StringVar(&s.srt, "srt", "", "srt to compare with")
@@ -45,7 +52,7 @@ func run(s settings) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.root)) }()
-	for _, measure := range []func() error{b.launch, b.peers, b.burst, b.memory, b.download, b.recovery, b.rules, b.large, b.walk} {
+	for _, measure := range []func() error{b.launch, b.peers, b.burst, b.memory, b.download, b.flows, b.recovery, b.rules, b.large, b.walk} {
 		if err := measure(); err != nil {
 			return err
 		}
