@@ -88,7 +88,7 @@ func (p *program) commands() []*cli.Command {
 		p.checkCommand(), p.schemaCommand(), p.initCommand(),
 		p.trustCommand(), p.presetCommand(), p.connectCommand(),
 		p.doctorCommand(), p.adoptCommand(), p.waitCommand(), p.signalCommand(),
-		p.psCommand(), p.stopCommand(), p.reapCommand(), p.gitCommand(), p.versionCommand(),
+		p.psCommand(), p.stopCommand(), p.resumeCommand(), p.reapCommand(), p.gitCommand(), p.buildCommand(), p.imagesCommand(), p.versionCommand(),
 	}
 	for _, c := range cs {
 		c.Flags = append(c.Flags, p.commonFlags()...)
@@ -165,7 +165,7 @@ func (p *program) setCodes(command string) {
 		p.failCode, p.launches = exitRefused, true
 	case "adopt", "signal", "ps", "stop", "reap":
 		p.failCode = exitRefused
-	case "wait":
+	case "wait", "resume":
 		p.failCode, p.usageCode = exitRefused, exitRefused
 	}
 }

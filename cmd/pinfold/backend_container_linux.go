@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"runtime"
 	"strings"
 
@@ -14,7 +12,6 @@ import (
 	"pinfold/container/launch"
 	"pinfold/guard"
 	"pinfold/plan"
-	"pinfold/policy"
 	"pinfold/stub/wire"
 )
 
@@ -112,14 +109,6 @@ func (l *prepared) containerAhead(ctx context.Context) func(*guard.Grant) (bound
 	}
 }
 
-// choice is which engine the policy, the caller and the operator want.
-func (l *prepared) choice() engine.Choice {
-	return engine.Choice{
-		Runtime: l.policy.Container.Runtime, Context: l.policy.Container.Context,
-		Env: os.Getenv, Home: l.request.Home, UID: l.request.UID,
-	}
-}
-
 // contain translates the Grant for an engine.
 func (l *prepared) contain(ctx context.Context, g *guard.Grant, e *engine.Engine) (boundary, error) {
 	image, err := l.image(ctx, e)
@@ -143,29 +132,6 @@ func (l *prepared) contain(ctx context.Context, g *guard.Grant, e *engine.Engine
 	}
 	nameFresh(c.Plan, append(l.fresh, bwrap.Fresh{Name: "{launch}", Path: l.dirs.Root}))
 	return containerBoundary{engine: e, launch: c, dirs: l.dirs, l: l}, nil
-}
-
-// image is what to run: the policy's, or the caller's where that names none.
-func (l *prepared) image(_ context.Context, e *engine.Engine) (string, error) {
-	c := l.policy.Container
-	if c.Image != "" {
-		return c.Image, nil
-	}
-	if c.Build == nil {
-		if image := os.Getenv("PINFOLD_IMAGE"); image != "" {
-			return image, nil
-		}
-		return "", &policy.Refusal{
-			Reason: policy.Denied, Code: "image_unset", Subject: "container.image", Rule: "container",
-			Why: "cannot run a container: neither the policy nor $PINFOLD_IMAGE says which image",
-			Fix: `name one by digest: "container": {"image": "name@sha256:…"}`,
-		}
-	}
-	return "", &policy.Refusal{
-		Reason: policy.Unavailable, Code: "field_unavailable", Subject: "container.build", Rule: "container.build",
-		Why: fmt.Sprintf("cannot enforce container.build: images can't be built with %s yet", e.Name()),
-		Fix: `build it beforehand and name it: "container": {"image": "sha256:…"}`,
-	}
 }
 
 // nameFresh replaces the directories that were made for this launch by their

@@ -56,6 +56,7 @@ func (f *launchFlags) flags() []cli.Flag {
 
 // prepared is a launch on its way to the guard.
 type prepared struct {
+	program   *program
 	policy    *policy.Policy
 	request   guard.Request
 	protected []string
@@ -76,7 +77,7 @@ type prepared struct {
 // prepare turns the flags into what the guard takes. Whatever it made is in
 // the result, for the caller to remove, even where it fails.
 func (p *program) prepare(f *launchFlags, argv []string) (*prepared, error) {
-	l := &prepared{cgroup: f.cgroup, system: f.system, umask: ownUmask()}
+	l := &prepared{program: p, cgroup: f.cgroup, system: f.system, umask: ownUmask()}
 	if f.user != "" {
 		if err := p.becomeUser(f.user); err != nil {
 			return l, err
