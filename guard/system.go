@@ -22,7 +22,7 @@ var systemDirs = map[string][]string{ //nolint:gochecknoglobals // a table
 	"linux": {"/usr", "/bin", "/sbin", "/etc", "/opt"},
 	"darwin": {
 		"/usr", "/bin", "/sbin", "/etc", "/opt", "/System", "/Library", "/Applications/Xcode.app",
-		"/var/db/dyld", "/var/db/timezone", "/var/select", "/var/db/xcode_select_link",
+		"/var/db/dyld", "/var/db/timezone", "/var/select", "/var/db/xcode_select_link", "/var/db/oah",
 	},
 }
 

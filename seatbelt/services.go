@@ -84,6 +84,8 @@ var systemRoots = []string{
 	"/private/var/db/timezone", "/Applications/Xcode.app",
 	// Where xcrun(1), which git, make and cc are on a Mac, looks for its tools.
 	"/private/var/select", "/private/var/db/xcode_select_link",
+	// Rosetta's translations of programs for Intel.
+	"/private/var/db/oah",
 }
 
 // loaderRoots are what dyld maps before any program's first instruction
@@ -91,6 +93,7 @@ var systemRoots = []string{
 var loaderRoots = []string{
 	"/usr/lib", "/System/Library/Frameworks", "/System/Library/PrivateFrameworks", "/System/Library/dyld",
 	"/System/Volumes/Preboot/Cryptexes/OS", "/System/Cryptexes/OS", "/private/var/db/dyld",
+	"/Library/Apple/usr/libexec/oah", "/private/var/db/oah",
 }
 
 // otherNames: see [closed].
