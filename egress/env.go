@@ -32,9 +32,11 @@ func ProxyEnvAuth(addr string, p Password) []string {
 // ALL_PROXY names the proxy as an HTTP one, though it speaks SOCKS too. What
 // reads ALL_PROXY knows HTTP proxies, and what can't use a SOCKS one breaks at
 // the sight of it, even where it wouldn't need it: Python's httpx raises for
-// socks5h before 0.28, and for socks5 wherever socksio isn't installed.
+// socks5h before 0.28, and for socks5 wherever socksio isn't installed. The
+// SOCKS address is in FTP_PROXY, which HTTP clients don't look at, and which
+// makes curl's ftp:// work.
 func proxyEnv(addr, full string) []string {
-	web := "http://" + full
+	web, socks := "http://"+full, "socks5h://"+full
 	env := []string{
 		ProxyVariable + "=" + full,
 		// Node's own fetch and http modules look at the variables only when
@@ -45,7 +47,7 @@ func proxyEnv(addr, full string) []string {
 		"RSYNC_PROXY=" + addr,
 	}
 	for _, p := range []struct{ name, value string }{
-		{"HTTP_PROXY", web}, {"HTTPS_PROXY", web}, {"ALL_PROXY", web}, {"NO_PROXY", noProxy},
+		{"HTTP_PROXY", web}, {"HTTPS_PROXY", web}, {"ALL_PROXY", web}, {"FTP_PROXY", socks}, {"NO_PROXY", noProxy},
 	} {
 		env = append(env, p.name+"="+p.value, strings.ToLower(p.name)+"="+p.value)
 	}

@@ -159,11 +159,12 @@ func TestConnectRelay(t *testing.T) {
 
 func TestProxyEnv(t *testing.T) {
 	t.Parallel()
-	env := egress.ApplyEnv([]string{"A=1", "http_proxy=http://corp:3128", "JAVA_TOOL_OPTIONS=-Xmx1g", "FTP_PROXY=x", "B=2=3"},
+	env := egress.ApplyEnv([]string{"A=1", "http_proxy=http://corp:3128", "JAVA_TOOL_OPTIONS=-Xmx1g", "WS_PROXY=x", "B=2=3"},
 		append(egress.ProxyEnv("127.0.0.1:3128"), egress.SSHEnv("/opt/my tools/100%/pinfold")...))
 	want := map[string]string{
 		"A": "1", "B": "2=3", "http_proxy": "http://127.0.0.1:3128", "HTTPS_PROXY": "http://127.0.0.1:3128", "https_proxy": "http://127.0.0.1:3128",
 		"HTTP_PROXY": "http://127.0.0.1:3128", "all_proxy": "http://127.0.0.1:3128", "ALL_PROXY": "http://127.0.0.1:3128",
+		"ftp_proxy": "socks5h://127.0.0.1:3128", "FTP_PROXY": "socks5h://127.0.0.1:3128",
 		"NO_PROXY": "localhost,127.0.0.1,::1", "no_proxy": "localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY": "1",
 		"JAVA_TOOL_OPTIONS": "-Xmx1g -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=3128 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=3128",
 		"PINFOLD_PROXY":     "127.0.0.1:3128", "RSYNC_PROXY": "127.0.0.1:3128",
@@ -181,8 +182,8 @@ func TestProxyEnv(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got[name], value)
 		}
 	}
-	if _, ok := got["FTP_PROXY"]; ok {
-		t.Error("FTP_PROXY is passed on")
+	if _, ok := got["WS_PROXY"]; ok {
+		t.Error("WS_PROXY is passed on")
 	}
 	if got := egress.ApplyEnv([]string{"GIT_SSH_COMMAND=ssh -i k", "NO_PROXY=*"}, egress.SSHEnv("/p")); got[0] != "GIT_SSH_COMMAND=ssh -i k" || len(got) != 2 {
 		t.Errorf("got %q, want the caller's own ssh and no more", got)
