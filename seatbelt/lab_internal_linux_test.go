@@ -189,13 +189,6 @@ func (l *lab) script(name, text string) string {
 	return p
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (l *lab) translate() *Launch {
 	l.t.Helper()
 	launch, err := translate(l.in, Machine{Tool: plan.Tool{Path: l.tool, Version: "15.0"}}, LaunchOptions{

@@ -19,6 +19,13 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func entry(p string, a guard.Access, k guard.Kind, text string) guard.Entry {
 	return guard.Entry{Path: p, Access: a, Kind: k, Rule: guard.Rule{Class: guard.ClassPolicy, Text: text, Source: "test"}}
 }
