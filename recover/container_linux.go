@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +12,6 @@ import (
 	"pinfold/container/engine"
 	"pinfold/container/launch"
 	"pinfold/plan"
-	"pinfold/stub/wire"
 )
 
 // askTime bounds one question to an engine.
@@ -122,36 +117,21 @@ func (c *containerRun) exit(s *plan.Stored) plan.Exit {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
-	termed, signal := readNotes(launch.DirsAt(c.pinned.Dirs).Root)
-	if signal != 0 && e.Code == launch.CodeSignal+signal {
-		e.Signal, e.Reason = signal, string(launch.Signaled)
+	n, err := launch.ReadNotes(launch.DirsAt(c.pinned.Dirs))
+	if err != nil {
+		n.Termed = true // whether it was stopped can't be told, so nobody relies on its end
+	}
+	if n.Signal != 0 && e.Code == launch.CodeSignal+n.Signal {
+		e.Signal, e.Reason = n.Signal, string(launch.Signaled)
 	}
 	if c.state.OOM {
 		e.Reason = string(launch.OOM)
 	}
 	asked := lastStop(s)
-	if asked != "" || termed {
+	if asked != "" || n.Termed {
 		e.Reason, e.Stop = string(launch.Interrupted), asked
 	}
 	return e
-}
-
-// readNotes reads what the stub wrote for whoever comes after the supervisor.
-func readNotes(root string) (termed bool, signal int) {
-	b, err := os.ReadFile(filepath.Join(root, launch.NotesName))
-	if err != nil {
-		return false, 0
-	}
-	for line := range strings.Lines(string(b)) {
-		word, number, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch word {
-		case wire.NoteTerm:
-			termed = true
-		case wire.NoteSignal:
-			signal, _ = strconv.Atoi(number) // zero where it is none
-		}
-	}
-	return termed, signal
 }
 
 // lastStop is the last thing that the record says the command was sent to end
@@ -240,6 +220,7 @@ func (r *Run) holdContainer() error {
 	if err != nil || !same {
 		return err
 	}
+	root.Supervisor, root.Exe = r.stored.Supervisor()
 	anybody := func(*process, *plan.Root) (bool, error) { return true, nil }
 	if r.supervisor, err = holdRecorded(root.Supervisor, root, isSupervisor); err != nil {
 		return err

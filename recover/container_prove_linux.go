@@ -126,6 +126,8 @@ func (p *containerProver) proveState(held bool) error {
 			fix: fmt.Sprintf("pinfold stop --record %s, or take it over with pinfold resume --record %s", p.claim.Record, p.claim.Record),
 		}
 	}
+	p.stored.Root.Supervisor, p.stored.Root.Exe = p.stored.Supervisor()
+	p.verdict.Root = p.stored.Root.Supervisor.PID
 	p.verdict.State = Running
 	p.verdict.NotProven = []string{"mounts", "namespaces"}
 	return p.steps([]step{

@@ -46,10 +46,13 @@ func (b containerBoundary) transparent() bool { return false }
 func (b containerBoundary) start(ctx context.Context, r *oneRun) (running, error) {
 	o := r.startOptions()
 	b.l.dirs = launch.Dirs{} // Start's from here on
+	if d := r.options.timeout; d > 0 && (b.launch.Limits.Timeout == 0 || d < b.launch.Limits.Timeout) {
+		b.launch.Limits.Timeout = d // for a supervisor that takes over, too
+	}
 	p, err := launch.Start(ctx, launch.Options{
 		Provider: b.engine, Launch: b.launch, Dirs: b.dirs, Owner: b.l.request.Owner,
 		Streams: launch.Streams(o.Streams), Egress: func() (launch.Egress, error) { return o.Egress() },
-		Record: o.Record, Events: o.Events, AllFlows: o.AllFlows, Run: o.Run, Grace: o.Grace, Forward: o.Forward,
+		Network: r.network, Record: o.Record, Events: o.Events, AllFlows: o.AllFlows, Run: o.Run, Grace: o.Grace, Forward: o.Forward,
 		Keep: freshPaths(o.Fresh), State: o.State, Umask: b.l.umask, Notice: o.Notice,
 	})
 	if n, ok := errors.AsType[*launch.NotRunError](err); ok {
@@ -67,20 +70,6 @@ func freshPaths(list []bwrap.Fresh) []string {
 		out = append(out, f.Path)
 	}
 	return out
-}
-
-type containerProcess struct {
-	*launch.Process
-	engine *engine.Engine
-}
-
-func (p containerProcess) Wait() (bwrap.Exit, error) {
-	e, err := p.Process.Wait()
-	return containerExit(e), errors.Join(err, p.engine.Close())
-}
-
-func containerExit(e launch.Exit) bwrap.Exit {
-	return bwrap.Exit{Code: e.Code, Signal: e.Signal, Reason: bwrap.Reason(e.Reason), Stop: e.Stop}
 }
 
 // engineAhead is an engine that was looked for while the guard looked.

@@ -123,9 +123,11 @@ func (c cgroups) cpus() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var quota, period float64
-	if n, _ := fmt.Sscanf(text, "%f %f", &quota, &period); n != 2 || period <= 0 {
-		return -1, nil // "max 100000"
+	first, second, _ := strings.Cut(text, " ")
+	quota, err := strconv.ParseFloat(first, 64)
+	period, perr := strconv.ParseFloat(second, 64)
+	if err != nil || perr != nil || period <= 0 {
+		return -1, nil //nolint:nilerr // "max 100000"
 	}
 	return quota / period, nil
 }

@@ -11,6 +11,7 @@ import (
 	"pinfold/event"
 	"pinfold/guard"
 	"pinfold/plan"
+	"pinfold/policy"
 )
 
 // Streams are the command's standard streams. They are handed on as they are,
@@ -40,6 +41,8 @@ type Options struct {
 	// Egress makes what serves the proxy's listener; it is called once, and
 	// only for a launch that has one.
 	Egress func() (Egress, error)
+	// Network is what Egress serves, for another supervisor.
+	Network policy.Network
 	// Record is where the plan and the container are pinned, and the end noted.
 	Record *plan.Record
 	Events event.Sink

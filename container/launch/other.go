@@ -29,3 +29,8 @@ func (*Process) Usage() plan.Usage { return plan.Usage{} }
 
 // Limits are the limits in force.
 func (*Process) Limits() []plan.LimitResult { return nil }
+
+// Resume is for Linux.
+func Resume(context.Context, Options, *plan.Stored) (*Process, error) {
+	return nil, errors.New("cannot take over a container: pinfold's container tier needs Linux")
+}

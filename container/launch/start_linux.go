@@ -126,6 +126,9 @@ func (s *launcher) prepare(context.Context) (err error) {
 	if err := s.o.Dirs.keep(s.o.Keep); err != nil {
 		return err
 	}
+	if err := s.serving().write(s.o.Dirs); err != nil {
+		return err
+	}
 	if s.nonce, err = newNonce(s.o.Dirs.Handover); err != nil {
 		return err
 	}
@@ -143,6 +146,15 @@ func (s *launcher) prepare(context.Context) (err error) {
 		}()
 	}
 	return nil
+}
+
+// serving is what another supervisor would have to serve.
+func (s *launcher) serving() Serving {
+	l := s.o.Launch
+	return Serving{
+		Network: s.o.Network, Listen: l.Listen, Proxy: l.Proxy, HostPorts: l.HostPorts, Relays: l.Relays,
+		Limits: l.Limits, Run: s.o.Run,
+	}
 }
 
 // rlimits are the limits that the stub sets just before the command.
