@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // outcome is what the tests read of a result.
@@ -64,7 +63,8 @@ func (l *lab) limited(t *testing.T, limits doc, argv ...string) (outcome, result
 func hasCgroups(t *testing.T, l *lab) bool {
 	t.Helper()
 	r := l.wrap(t, launch{policy: workspaceOnly(), flags: []string{"--require", "cgroup_limits"}, argv: []string{"true"}})
-	if r.code != 0 && !strings.Contains(r.stderr, "limit_unavailable") {
+	given := os.Getenv("PINFOLD_CGROUPS") != "" // then the tests must have them
+	if r.code != 0 && (given || !strings.Contains(r.stderr, "limit_unavailable")) {
 		t.Fatalf("cgroup_limits: %v", r)
 	}
 	return r.code == 0
@@ -187,45 +187,6 @@ func TestLimitsWithoutCgroups(t *testing.T) {
 			t.Errorf("%d bytes of output, %q of error", len(r.stdout), r.stderr)
 		}
 	})
-}
-
-// A hog with a share keeps to it, and its neighbour works on.
-func TestNeighbourKeepsItsShare(t *testing.T) {
-	l := newLab(t)
-	if !hasCgroups(t, l) {
-		t.Log("no cgroup for this user")
-		return
-	}
-	alone := spin()
-	done := make(chan outcome)
-	go func() {
-		o, _ := l.limited(t, doc{"cpus": 0.1, "timeout": "4s"}, "sh", "-c",
-			"for i in 1 2 3 4 5 6 7 8; do (while :; do :; done) & done; wait")
-		done <- o
-	}()
-	time.Sleep(1500 * time.Millisecond) // the hogs are at it
-	beside := spin()
-	o := <-done
-	if o.Usage.CPU > 0.1*1.5*5000 || o.hits("cpus") < 1 {
-		t.Errorf("eight hogs with a tenth of a processor used %.0f ms in about 4 s: %+v", o.Usage.CPU, o)
-	}
-	ratio := float64(beside) / float64(alone)
-	t.Logf("the neighbour got %.2f of what it gets alone", ratio)
-	if ratio < 0.25 {
-		t.Errorf("the neighbour got %.2f of what it gets alone", ratio)
-	}
-}
-
-// spin counts how far one processor gets, at best: other work on the machine
-// is nothing of ours.
-func spin() (best int) {
-	for range 5 {
-		n := 0
-		for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); n++ {
-		}
-		best = max(best, n)
-	}
-	return best
 }
 
 // An ordinary user has limits where somebody has given him a subtree, and is
