@@ -4,6 +4,7 @@ package container_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -41,7 +42,11 @@ func newBox(t *testing.T, l *lab) *box {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(base); err != nil {
+		covers, err := filepath.Glob(base + "/own/scratch/*")
+		for _, c := range covers {
+			err = errors.Join(err, os.Chmod(c, 0o700))
+		}
+		if err := errors.Join(err, os.RemoveAll(base)); err != nil {
 			t.Error(err)
 		}
 	})
