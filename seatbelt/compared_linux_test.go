@@ -234,8 +234,8 @@ func (c *compared) spellings(t failer) {
 			continue
 		}
 		for _, other := range []string{strings.ToUpper(name), strings.ToLower(name), strings.ReplaceAll(name, "s", "\u017f")} {
-			if c.ask(t, "file-write-create", dir+other) {
-				t.Fatalf("%s may replace %s", dir+other, e.Path)
+			if c.ask(t, "file-write-create", dir+other) || c.ask(t, "file-write-unlink", dir+other) {
+				t.Fatalf("%s may be given up or replaced as %s", e.Path, dir+other)
 			}
 		}
 	}

@@ -49,10 +49,11 @@ func (v view) roots() []string {
 	return out
 }
 
-// otherSpellings keeps another spelling of a kept or covered name from being
-// put in its place, on a volume that takes both for one. The kernel asks about
-// what stands there by its own name, and about a new name by the spelling of
-// whoever makes it.
+// otherSpellings keeps a kept or covered name from being given up, or another
+// put in its place, by another spelling of it, on a volume that takes both for
+// one. The kernel asks about a new name by the spelling of whoever makes it.
+// About what stands there it asks by its own name where that is opened; that
+// it does where that is removed as well is likely, and written down nowhere.
 func (w *writer) otherSpellings(v view) {
 	names := v.roots()
 	for _, p := range v.pins {
@@ -70,7 +71,7 @@ func (w *writer) otherSpellings(v view) {
 			continue
 		}
 		if !commented {
-			w.comment("nor is one of these names replaced by another spelling of it")
+			w.comment("nor is one of these names given up or replaced by another spelling of it")
 			commented = true
 		}
 		pattern, err := spelledLike(path.Dir(p), path.Base(p))
@@ -78,6 +79,6 @@ func (w *writer) otherSpellings(v view) {
 			w.err = firstError(w.err, err)
 			return
 		}
-		w.line(`(deny file-write-create` + "\n" + `  (regex #"` + pattern + `$")` + tagOf("deny") + ")")
+		w.line("(deny " + keepOps + "\n" + `  (regex #"` + pattern + `$")` + tagOf("deny") + ")")
 	}
 }

@@ -116,23 +116,11 @@ func (s *launcher) serve(ctx context.Context) (err error) {
 	if s.egress, err = s.o.Egress(egress.Password{User: proxyUser, Secret: s.token}); err != nil {
 		return fmt.Errorf("cannot make the proxy: %w", err)
 	}
-	if s.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+	if s.listener, s.held, err = listenLoopback(); err != nil {
 		return fmt.Errorf("cannot listen for the proxy: %w", err)
 	}
 	s.serving.Go(func() { s.serveOne(ctx, s.listener) })
 	return nil
-}
-
-// port is the proxy's, or one that nobody can listen on.
-func (s *launcher) port() uint16 {
-	if s.listener == nil {
-		return 0
-	}
-	a, ok := s.listener.Addr().(*net.TCPAddr)
-	if !ok {
-		return 0
-	}
-	return uint16(a.Port)
 }
 
 // pin writes the plan and the profile. The record is in the protected set, so
@@ -141,7 +129,7 @@ func (s *launcher) pin() (err error) {
 	if s.digest, err = s.o.Record.Pin(s.launch.Plan); err != nil {
 		return err
 	}
-	s.profile, err = s.o.Record.WriteProfile([]byte(s.launch.Text.At(s.port(), s.tag)))
+	s.profile, err = s.o.Record.WriteProfile([]byte(s.launch.Text.At(portOf(s.listener), s.tag)))
 	return err
 }
 

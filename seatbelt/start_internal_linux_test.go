@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -318,6 +319,34 @@ func TestProxy(t *testing.T) {
 }
 
 // TestForward: what this process gets reaches the command's own handler.
+// TestLoopback: nobody else listens on the port that the profile names, in
+// neither family, until the run is over.
+func TestLoopback(t *testing.T) {
+	t.Parallel()
+	l, held, err := listenLoopback()
+	must(t, err)
+	if held == nil {
+		t.Skip("no ::1 here")
+	}
+	six := net.JoinHostPort("::1", strconv.Itoa(int(portOf(l))))
+	if other, err := net.Listen("tcp", six); err == nil {
+		other.Close()
+		t.Errorf("%s is free", six)
+	}
+	if c, err := net.Dial("tcp", six); err == nil {
+		c.Close()
+		t.Errorf("%s takes connections", six)
+	}
+	must(t, held.Close())
+	other, err := net.Listen("tcp", six)
+	must(t, err)
+	other.Close()
+	l.Close()
+	if portOf(nil) != 0 {
+		t.Error("no listener has a port")
+	}
+}
+
 func TestForward(t *testing.T) {
 	l := newLab(t, "sh", "-c", `trap 'exit 9' USR2; echo ready; while :; do sleep 0.05; done`)
 	r, w, err := os.Pipe()

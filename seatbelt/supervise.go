@@ -31,6 +31,7 @@ type Process struct {
 	relay     *relay
 	egress    Egress
 	listener  net.Listener
+	held      *os.File // the same port of ::1
 	serving   sync.WaitGroup
 	own       []*os.File
 	watcher   *watcher
@@ -164,6 +165,9 @@ func (p *Process) cleanUp() error {
 	}
 	if p.listener != nil {
 		p.listener.Close() // the server may have closed it
+	}
+	if p.held != nil {
+		p.held.Close()
 	}
 	p.serving.Wait()
 	if err != nil {

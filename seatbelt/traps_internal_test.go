@@ -48,6 +48,8 @@ func traps() map[string]trap {
 		"swap the workspace":            {sbpl.Query{Op: "file-write-create", Path: "/Users/ann/w"}, false},
 		"replace config as .GIT/CONFIG": {sbpl.Query{Op: "file-write-create", Path: "/Users/ann/w/.git/CONFIG"}, false},
 		"replace hooks as hoo\u212As":   {sbpl.Query{Op: "file-write-create", Path: "/Users/ann/w/.git/hoo\u212as"}, false},
+		"mv .GIT x":                     {sbpl.Query{Op: "file-write-unlink", Path: "/Users/ann/w/.GIT"}, false},
+		"rm .git/Config":                {sbpl.Query{Op: "file-write-unlink", Path: "/Users/ann/w/.git/Config"}, false},
 		"replace .git as .Git":          {sbpl.Query{Op: "file-write-create", Path: "/Users/ann/w/.Git"}, false},
 		"replace secrets as SECRETS":    {sbpl.Query{Op: "file-write-create", Path: "/Users/ann/w/SECRETS"}, false},
 		"a name like it":                {sbpl.Query{Op: "file-write-create", Path: "/Users/ann/w/.git/config.lock"}, true},
