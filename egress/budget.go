@@ -72,12 +72,37 @@ func (b *Budget) admit(t Target, v Verdict) (*account, *Error) {
 		return nil, nil
 	}
 	a := &account{b: b, t: t, host: v.Name}
-	return a, a.take(func(p *policy.HostPattern) bool {
-		if v.Addr.IsValid() {
-			return p.MatchesAddr(v.Addr, t.Port)
+	return a, a.take(func(p *policy.HostPattern) bool { return v.matches(p, t.Port) })
+}
+
+// matches says whether an entry is about the target that was decided about.
+func (v Verdict) matches(p *policy.HostPattern, port uint16) bool {
+	if v.Addr.IsValid() {
+		return p.MatchesAddr(v.Addr, port)
+	}
+	return (p.Port == 0 || p.Port == port) && p.MatchesName(v.Name)
+}
+
+// budgetLines tells the budgets of all the entries that a flow counts for, a
+// line each.
+func (d *Decider) budgetLines(t Target, v Verdict) string {
+	text := ""
+	for i := range d.allow {
+		p := &d.allow[i]
+		if p.Budget == (policy.Budget{}) || !v.matches(p, t.Port) {
+			continue
 		}
-		return (p.Port == 0 || p.Port == t.Port) && p.MatchesName(v.Name)
-	})
+		text += fmt.Sprintf("\nbudget: %s (%q):", source(p, "network.allow"), p.Text)
+		for _, n := range []struct {
+			name  string
+			value int64
+		}{{"bytes_up", p.Budget.BytesUp}, {"connections", p.Budget.Connections}, {"hosts", p.Budget.Hosts}} {
+			if n.value > 0 {
+				text += fmt.Sprintf(" %s %d", n.name, n.value)
+			}
+		}
+	}
+	return text
 }
 
 // admitAddrs counts it for the entries that match what the name resolved to.

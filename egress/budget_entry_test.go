@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"pinfold/egress"
@@ -146,6 +147,27 @@ func TestBudgetThroughAParent(t *testing.T) {
 		body, _ := io.ReadAll(resp.Body)
 		if resp.StatusCode != step.want {
 			t.Errorf("%s: %d %s, want %d", step.host, resp.StatusCode, body, step.want)
+		}
+	}
+}
+
+func TestExplainTellsBudgets(t *testing.T) {
+	t.Parallel()
+	d := egress.NewDecider(policy.Network{Allow: []policy.HostPattern{
+		bounded(t, "*.wild.example", policy.Budget{}), bounded(t, "a.wild.example", policy.Budget{BytesUp: 5, Hosts: 2}),
+		bounded(t, "203.0.113.0/24:80", policy.Budget{Connections: 3}),
+	}})
+	for target, want := range map[string]string{
+		"a.wild.example:80": "budget: network.allow[7] (\"a.wild.example\"): bytes_up 5 hosts 2",
+		"b.wild.example:80": "",
+		"203.0.113.9:80":    "budget: network.allow[7] (\"203.0.113.0/24:80\"): connections 3",
+	} {
+		parsed, err := egress.ParseTarget(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, got, _ := strings.Cut(d.Explain(parsed), "\n"); got != want {
+			t.Errorf("%s: got %q, want %q", target, got, want)
 		}
 	}
 }

@@ -162,11 +162,11 @@ func (v Verdict) err(t Target) *Error {
 	return e
 }
 
-// Explain says in one or two lines what Decide says and why, for people.
+// Explain says in a few lines what Decide says and why, for people.
 func (d *Decider) Explain(t Target) string {
 	v := d.Decide(t)
 	if v.Allowed {
-		return fmt.Sprintf("%s: allowed: %s", printable(t.String()), v.Why)
+		return fmt.Sprintf("%s: allowed: %s", printable(t.String()), v.Why) + d.budgetLines(t, v)
 	}
 	text := fmt.Sprintf("%s: denied (%s): %s", printable(t.String()), v.Code, v.Why)
 	switch {
