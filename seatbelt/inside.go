@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -85,39 +83,6 @@ func prepareSelf(s Setup, prove func(Claims) error) error {
 	}
 	if err := os.Chdir(s.Dir); err != nil {
 		return fmt.Errorf("cannot start in %q: %w", s.Dir, err)
-	}
-	return nil
-}
-
-// brokenError is a boundary that let something through.
-type brokenError struct{ what string }
-
-func (e *brokenError) Error() string { return "the sandbox lets the command " + e.what }
-
-// prove tries what the boundary must refuse. A profile that was compiled but
-// means something else than it should is found here, on the machine itself.
-func prove(c Claims) error {
-	if f, err := os.Open(c.Unreadable); err == nil {
-		f.Close()
-		return &brokenError{"read " + strconv.Quote(c.Unreadable)}
-	} else if !errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("cannot try the sandbox: %w", err)
-	}
-	f, err := os.OpenFile(c.Unwritable, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err == nil {
-		err = errors.Join(f.Close(), os.Remove(c.Unwritable))
-		return errors.Join(&brokenError{"make " + strconv.Quote(c.Unwritable)}, err)
-	} else if !errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("cannot try the sandbox: %w", err)
-	}
-	d := net.Dialer{Timeout: 5 * time.Second}
-	conn, err := d.Dial("tcp", c.Unreached)
-	if err == nil {
-		conn.Close()
-		return &brokenError{"connect to " + c.Unreached}
-	}
-	if !errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("cannot try the sandbox: %w", err)
 	}
 	return nil
 }

@@ -10,6 +10,10 @@ import (
 	"pinfold/policy"
 )
 
+// argumentsOf is what a process was started with, arguments and environment:
+// sysctl kern.procargs2.
+func argumentsOf(pid int) ([]byte, error) { return unix.SysctlRaw("kern.procargs2", pid) }
+
 // Probe learns what a translation needs of this machine.
 func Probe() (Machine, error) {
 	info, err := os.Stat(SandboxExec)

@@ -3,10 +3,14 @@
 package seatbelt
 
 import (
+	"errors"
 	"runtime"
 
 	"pinfold/policy"
 )
+
+// argumentsOf isn't known here: no launch of this back end is real.
+func argumentsOf(int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 // Probe refuses: only macOS has sandbox-exec.
 func Probe() (Machine, error) {

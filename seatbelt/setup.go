@@ -26,6 +26,7 @@ type Claims struct {
 	Unreadable string // a file that exists and isn't granted
 	Unwritable string // a name that could be made, and isn't granted
 	Unreached  string // "127.0.0.1:port", where the supervisor listens
+	Unseen     int    // the supervisor itself, whose arguments nobody inside may know
 }
 
 // wireSetup carries strings as bytes: arguments and paths need not be UTF-8.
@@ -35,12 +36,14 @@ type wireSetup struct {
 	Umask           int
 	Files, FileSize int64
 	Claims          [3][]byte
+	Unseen          int
 }
 
 func (s Setup) encode() ([]byte, error) {
 	return json.Marshal(wireSetup{
 		Argv: raw(s.Argv), Env: raw(s.Env), Dir: []byte(s.Dir), Umask: s.Umask, Files: s.Files, FileSize: s.FileSize,
 		Claims: [3][]byte{[]byte(s.Claims.Unreadable), []byte(s.Claims.Unwritable), []byte(s.Claims.Unreached)},
+		Unseen: s.Claims.Unseen,
 	})
 }
 
@@ -51,7 +54,7 @@ func decodeSetup(b []byte) (Setup, error) {
 	}
 	s := Setup{
 		Argv: cooked(w.Argv), Env: cooked(w.Env), Dir: string(w.Dir), Umask: w.Umask, Files: w.Files, FileSize: w.FileSize,
-		Claims: Claims{Unreadable: string(w.Claims[0]), Unwritable: string(w.Claims[1]), Unreached: string(w.Claims[2])},
+		Claims: Claims{Unreadable: string(w.Claims[0]), Unwritable: string(w.Claims[1]), Unreached: string(w.Claims[2]), Unseen: w.Unseen},
 	}
 	if len(s.Argv) == 0 || s.Dir == "" {
 		return Setup{}, fmt.Errorf("cannot use the setup: it names no command or no directory")

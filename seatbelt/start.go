@@ -229,6 +229,7 @@ func (s *launcher) brief(ctx context.Context) error {
 	setup.Env = s.launch.environment(proxyAt{host: s.address(), token: s.token})
 	setup.Claims = Claims{
 		Unreadable: s.profile, Unwritable: filepath.Join(s.o.Record.Path(), "made"), Unreached: s.canary.Addr().String(),
+		Unseen: os.Getpid(),
 	}
 	b, err := setup.encode()
 	if err != nil {

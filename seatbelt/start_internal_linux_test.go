@@ -2,6 +2,7 @@ package seatbelt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -149,6 +150,27 @@ func TestBoundaryIsTried(t *testing.T) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})
+	}
+}
+
+// TestOthersAreTried: an answer about another process is a boundary that is
+// open, whatever the error of a refusal is.
+func TestOthersAreTried(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer []byte
+		err    error
+		broken bool
+	}{
+		"refused": {nil, unix.EPERM, false}, "not its own": {nil, unix.EINVAL, false}, "nothing": {nil, nil, false},
+		"answered": {[]byte("\x01\x00\x00\x00/bin/x"), nil, true},
+	} {
+		asked := 0
+		err := trySee(4711, func(pid int) ([]byte, error) { asked = pid; return c.answer, c.err })
+		var b *brokenError
+		if errors.As(err, &b) != c.broken || asked != 4711 {
+			t.Errorf("%s: got %v of %d", name, err, asked)
+		}
 	}
 }
 
