@@ -14,6 +14,7 @@ func (g *gate) bindAliases() error {
 	if err != nil {
 		return err
 	}
+	list = g.placeLayers(list)
 	g.table = newMountTable(list)
 	if len(list) > 0 && g.table.root < 0 {
 		return &policy.Refusal{
@@ -30,6 +31,9 @@ func (g *gate) bindAliases() error {
 			}
 			*l = append(*l, found...)
 		}
+	}
+	if err := g.bindUnplaced(list); err != nil {
+		return err
 	}
 	return g.bindKernelViews(list)
 }

@@ -62,6 +62,21 @@ func (tr *tree) mount(kind, to, data string) {
 	tr.t.Cleanup(func() { _ = unix.Unmount(tr.path(to), unix.MNT_DETACH) })
 }
 
+// relativeOverlay mounts an overlay whose directories are named from the one
+// that they lie in, as container engines do.
+func (tr *tree) relativeOverlay(to string) {
+	tr.t.Helper()
+	tr.mount("tmpfs", "fs", "")
+	tr.files("fs/l/s/key")
+	tr.dirs("fs/u", "fs/w", to)
+	cmd := exec.CommandContext(tr.t.Context(), "mount", "-i", "-t", "overlay", "overlay", "-o", "lowerdir=l,upperdir=u,workdir=w", tr.path(to))
+	cmd.Dir = tr.path("fs")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		tr.t.Fatalf("%v: %s", err, out)
+	}
+	tr.t.Cleanup(func() { _ = unix.Unmount(tr.path(to), unix.MNT_DETACH) })
+}
+
 func TestMountedAliases(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -133,6 +148,32 @@ func TestMountedAliases(t *testing.T) {
 			},
 			launch: launch{deny: []string{"merged/s"}},
 			want:   []string{"deny fs/l/s", "deny merged/s"},
+		},
+		"an overlay with relative layers": {
+			prepare: func(tr *tree) { tr.relativeOverlay("fs/merged") },
+			launch:  launch{deny: []string{"fs/l/s"}},
+			want:    []string{"deny fs/l/s", "deny fs/merged/s"},
+		},
+		"an overlay whose layers are links": {
+			prepare: func(tr *tree) {
+				tr.mount("tmpfs", "fs", "")
+				tr.files("fs/id/diff/s/key")
+				tr.dirs("fs/u", "fs/w")
+				tr.link("id/diff", "fs/A")
+				tr.mount("overlay", "merged", "lowerdir="+tr.path("fs/A")+",upperdir="+tr.path("fs/u")+",workdir="+tr.path("fs/w"))
+			},
+			launch: launch{deny: []string{"fs/id"}},
+			want:   []string{"deny fs/id", "deny fs/u", "deny fs/w", "deny merged"},
+		},
+		"an overlay with layers that can't be found": {
+			prepare: func(tr *tree) { tr.relativeOverlay("merged") },
+			launch:  launch{deny: []string{"other"}},
+			want:    []string{"deny merged"},
+		},
+		"a grant in an overlay with layers that can't be found": {
+			prepare: func(tr *tree) { tr.relativeOverlay("merged") },
+			launch:  launch{write: []string{"merged/s"}},
+			code:    "overlay_unknown",
 		},
 		"a further procfs": {
 			prepare: func(tr *tree) { tr.bind("/proc", "jail/proc") },

@@ -20,6 +20,9 @@ func (g *gate) checkGrants() error {
 		}
 	}
 	for _, b := range slices.Concat(g.writes, g.allows, g.sockets) {
+		if err := g.checkUnplaced(b); err != nil {
+			return err
+		}
 		if err := g.checkKernelView(b); err != nil {
 			return err
 		}

@@ -30,7 +30,9 @@
 // inode and mount flags of every entry with the Grant.
 //
 // A denied tree of more than 20,000 entries isn't looked through for hard
-// links; [Grant.Notes] says so. The layers of an overlay file system are
-// followed where the mount table names them by absolute paths. Members of
-// groups that the machine's own tables don't list count as other users.
+// links; [Grant.Notes] says so. The layers of an overlay file system that
+// the mount table names relative to an unknown directory are looked for above
+// its place and its other layers; one with a layer that isn't found is hidden.
+// Members of groups that the machine's own tables don't list count as other
+// users.
 package guard

@@ -45,7 +45,7 @@ func (t *mountTable) betrayed(p string, m mount) bool {
 	if ok && path.IsAbs(m.root) && here.dev == m.dev && (within(here.path, m.root) || within(m.root, here.path)) {
 		return true
 	}
-	if slices.ContainsFunc(m.layers, func(l string) bool { return within(p, l) || within(l, p) }) {
+	if slices.ContainsFunc(m.layers, func(l string) bool { return !path.IsAbs(l) || within(p, l) || within(l, p) }) {
 		return true
 	}
 	return slices.ContainsFunc(t.nested(p, here), func(n inFS) bool {

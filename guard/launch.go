@@ -53,11 +53,13 @@ type gate struct {
 	emptyHome   *bound
 	// kernelViews are further mounts of the kernel's file systems.
 	kernelViews []*bound
-	table       *mountTable
-	kept        int // descriptors
-	lattice     *lattice
-	notes       []string
-	mappings    []Mapping
+	// unplaced are overlays that show nobody knows what.
+	unplaced []*bound
+	table    *mountTable
+	kept     int // descriptors
+	lattice  *lattice
+	notes    []string
+	mappings []Mapping
 }
 
 func newGate(h host, p *policy.Policy, r Request, protected []string) *gate {
@@ -122,7 +124,7 @@ func (g *gate) place(b *bound) {
 
 // bounds are all rules that say something about the file system.
 func (g *gate) bounds() []*bound {
-	return slices.Concat(g.excepts, g.protects, g.writes, g.allows, g.shares, g.readOnly, g.denies, g.sockets, g.defaults, g.guarded, g.kernelViews)
+	return slices.Concat(g.excepts, g.protects, g.writes, g.allows, g.shares, g.readOnly, g.denies, g.sockets, g.defaults, g.guarded, g.kernelViews, g.unplaced)
 }
 
 // base is what shows before any rule. In a container that is nothing of the

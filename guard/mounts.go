@@ -16,6 +16,7 @@ type mount struct {
 	kind       string // file system type
 	readOnly   bool   // by the mount's own flag
 	layers     []string
+	unplaced   bool // one of its layers can't be found
 }
 
 // inFS is a path within a file system: what a mount table can tell apart.
@@ -223,7 +224,7 @@ func isKernelFS(kind string) bool { return slices.Contains(kernelFS, kind) }
 // overlayLayers are the directories of an overlay, from its options in the
 // mount table: octal escapes as everywhere in it, and beneath those a "\"
 // before a ":" of a name, kernel documentation filesystems/overlayfs. Relative
-// ones name something only in the mounting process's directory.
+// ones are meant from the mounting process's directory: see placeLayers.
 func overlayLayers(options string) []string {
 	var out []string
 	for o := range strings.SplitSeq(options, ",") {
@@ -241,7 +242,7 @@ func overlayLayers(options string) []string {
 			}
 		}
 	}
-	return slices.DeleteFunc(out, func(s string) bool { return !path.IsAbs(s) || s == "/" })
+	return slices.DeleteFunc(out, func(s string) bool { return s == "." })
 }
 
 // splitLayers cuts at each colon that no backslash precedes.
