@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"pinfold/container/engine"
 	"pinfold/doctor"
 	"pinfold/policy"
 )
@@ -334,6 +335,32 @@ func procSysClosed(h *doctor.Host, p *probe) {
 	p.missing = map[string]bool{"user": true}
 }
 
+// nowhere is a choice of engines that nobody answers for.
+var nowhere = engine.Choice{Env: func(name string) string {
+	return map[string]string{"DOCKER_HOST": "unix:///no/such/socket", "CONTAINER_HOST": "unix:///no/such/socket"}[name]
+}}
+
+// TestNoEngine: each row says what it knows, and the last one fails with the
+// way out.
+func TestNoEngine(t *testing.T) {
+	t.Parallel()
+	rows := doctor.Run(t.Context(), &doctor.Host{Root: fstest.MapFS{}, Probe: good()}, doctor.ContainerChecks(nowhere))
+	want := map[string]doctor.Status{
+		"docker": doctor.Warn, "podman": doctor.Warn, "engine": doctor.Fail, "engine user": doctor.Unknown,
+		"container limits": doctor.Unknown, "container restarts": doctor.Unknown, "container tier": doctor.Fail,
+	}
+	got := map[string]doctor.Status{}
+	for _, r := range rows {
+		got[r.Name] = r.Status
+		if r.Name == "engine" && (r.Code != "no_engine" || !strings.Contains(r.Fix, "PINFOLD_DISABLE_CONTAINER")) {
+			t.Errorf("%+v", r)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
 // TestVerdict: launches that were tried settle it.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
@@ -354,7 +381,7 @@ func TestVerdict(t *testing.T) {
 		"no launch that tells":       {[]doctor.Check{row(doctor.OK), doctor.Launch("l", "{}")}, unclear, doctor.Unknown},
 		"no launch that tells, a no": {[]doctor.Check{row(doctor.Fail), doctor.Launch("l", "{}")}, unclear, doctor.Fail},
 		"a requirement":              {doctor.Requirements([]string{"landlock"}), unavailable("requirement_unmet", "no", ""), doctor.Fail},
-		"the container tier":         {[]doctor.Check{doctor.ContainerTier()}, unavailable("field_unavailable", "no", ""), doctor.Fail},
+		"the container tier":         {doctor.ContainerChecks(nowhere), nil, doctor.Fail},
 		"a policy file":              {[]doctor.Check{doctor.LaunchFile("l", "p.json")}, no, doctor.Fail},
 	} {
 		t.Run(name, func(t *testing.T) {

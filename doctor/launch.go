@@ -69,18 +69,6 @@ func Requirements(names []string) []Check {
 	return checks
 }
 
-// ContainerTier asks wrap itself, so it can't lag behind what was built.
-func ContainerTier() Check {
-	return Check{Name: "container tier", Run: func(ctx context.Context, h *Host) Result {
-		r := h.launch(ctx, `{"version": 1, "tier": "container", "write": ["{workspace}"]}`)
-		if r.Code == "field_unavailable" || r.Code == "tier_not_expressible" {
-			r = fail("tier_unavailable", "the container tier isn't built yet", words("use the process tier"))
-			r.launched = true
-		}
-		return r
-	}}
-}
-
 // grantsPolicy uses a write grant, a deny, a host and, where there is "%s", a
 // socket: the placeholder stands for one that somebody listens on.
 const grantsPolicy = `{"version": 1, "write": ["{workspace}"], "read": {"deny": ["{workspace}/denied"]}, "network": {"allow": ["example.com:443"]}%s}`

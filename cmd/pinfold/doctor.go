@@ -40,7 +40,7 @@ func (p *program) doctor(c *cli.Context, f *doctorFlags) error {
 	if c.Args().Present() || f.json && f.fix {
 		return &usageError{why: "cannot run doctor: it takes no arguments, and --json or --fix", fix: "see 'pinfold doctor --help'"}
 	}
-	checks, err := f.checks()
+	checks, err := p.checks(f)
 	if err != nil {
 		return err
 	}
@@ -56,8 +56,20 @@ func (p *program) doctor(c *cli.Context, f *doctorFlags) error {
 }
 
 // checks are the rows that the flags ask for.
-func (f *doctorFlags) checks() ([]doctor.Check, error) {
-	checks := systemChecks()
+func (p *program) checks(f *doctorFlags) ([]doctor.Check, error) {
+	var checks []doctor.Check
+	switch policy.Tier(f.tier) {
+	case "", policy.TierProcess:
+		checks = systemChecks()
+	case policy.TierContainer:
+		choice, err := p.engineChoice()
+		if err != nil {
+			return nil, err
+		}
+		checks = doctor.ContainerChecks(choice)
+	default:
+		return nil, &usageError{why: fmt.Sprintf("cannot ask for tier %q: there is no such tier", f.tier), fix: "use --tier process or --tier container"}
+	}
 	if f.policy != "" {
 		pol, err := policy.Load(f.policy)
 		if err != nil {
@@ -66,13 +78,7 @@ func (f *doctorFlags) checks() ([]doctor.Check, error) {
 		checks = append(checks, doctor.Requirements(pol.Require)...)
 		checks = append(checks, doctor.LaunchFile("launch: "+filepath.Base(f.policy), f.policy))
 	}
-	switch policy.Tier(f.tier) {
-	case "", policy.TierProcess:
-		return checks, nil
-	case policy.TierContainer:
-		return append(checks, doctor.ContainerTier()), nil
-	}
-	return nil, &usageError{why: fmt.Sprintf("cannot ask for tier %q: there is no such tier", f.tier), fix: "use --tier process or --tier container"}
+	return checks, nil
 }
 
 func (p *program) printRows(rows []doctor.Result, f *doctorFlags) error {

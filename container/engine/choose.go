@@ -75,9 +75,17 @@ func (c Choice) any(ctx context.Context) (*Engine, error) {
 	}
 	return nil, &policy.Refusal{
 		Reason: policy.Unavailable, Code: "no_engine", Subject: "container",
-		Why: fmt.Sprintf("cannot run a container: no engine answers here (%v; %v)", errs[0], errs[1]),
+		Why: fmt.Sprintf("cannot run a container: no engine answers here (%s; %s)", whyOf(errs[0]), whyOf(errs[1])),
 		Fix: "install and start docker or podman, or set PINFOLD_DISABLE_CONTAINER=1 to run in the process tier", Err: errors.Join(errs...),
 	}
+}
+
+// whyOf is what a refusal says, without its code.
+func whyOf(err error) string {
+	if r, ok := errors.AsType[*policy.Refusal](err); ok {
+		return r.Why
+	}
+	return err.Error()
 }
 
 // connect tries the places where an engine listens.
