@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"pinfold/plan"
@@ -150,6 +151,27 @@ func TestBoundaryIsTried(t *testing.T) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})
+	}
+}
+
+// TestSetupTravels: whatever bytes arguments and paths hold.
+func TestSetupTravels(t *testing.T) {
+	t.Parallel()
+	want := Setup{
+		Argv: []string{"sh", "\xff\n"}, Dir: "/w/\xfe", Env: []string{"A=\xfd"}, Umask: 0o27, Files: 9, FileSize: 1 << 40,
+		Claims: Claims{Unreadable: "/a", Unwritable: "/b", Unreached: "127.0.0.1:1", Unseen: 4711},
+	}
+	b, err := want.encode()
+	must(t, err)
+	got, err := decodeSetup(b)
+	must(t, err)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	for _, bad := range []string{"", "{", "{}", `{"Argv":["c2g="]}`} {
+		if s, err := decodeSetup([]byte(bad)); err == nil {
+			t.Errorf("%s: got %+v", bad, s)
+		}
 	}
 }
 

@@ -203,6 +203,16 @@ func TestSemanticsDiffer(t *testing.T) {
 			sbpl.Query{Op: "file-read-data", Path: "/s/x"},
 			[5]bool{true, true, true, true, true},
 		},
+		"specific allow before a wildcard deny": {
+			`(allow file-read-data (subpath "/s")) (deny file-read* (subpath "/s/x"))`,
+			sbpl.Query{Op: "file-read-data", Path: "/s/x"},
+			[5]bool{false, true, false, false, false},
+		},
+		"specific allow before a deny of the same": {
+			`(allow file-read-data (subpath "/s")) (deny file-read-data (subpath "/s/x"))`,
+			sbpl.Query{Op: "file-read-data", Path: "/s/x"},
+			[5]bool{false, false, false, false, false},
+		},
 		"literal before a subpath": {
 			`(allow file-read* (literal "/s/x")) (deny file-read* (subpath "/s"))`,
 			sbpl.Query{Op: "file-read-data", Path: "/s/x"},
