@@ -7,6 +7,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -36,10 +37,12 @@ func generate(dir string) error {
 		if err != nil {
 			return fmt.Errorf("cannot merge the profile for %s: %w", arch, err)
 		}
-		text, err := json.MarshalIndent(profile, "", " ")
+		text, err := json.Marshal(profile)
 		if err != nil {
 			return err
 		}
+		// One rule a line: small enough to embed, and a change can be read.
+		text = bytes.ReplaceAll(text, []byte(`},{"names"`), []byte("},\n"+`{"names"`))
 		if err := os.WriteFile(filepath.Join(dir, arch+".json"), append(text, '\n'), 0o644); err != nil {
 			return err
 		}
