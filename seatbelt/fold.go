@@ -2,6 +2,7 @@ package seatbelt
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -16,15 +17,18 @@ const maxString = 1000
 // divide it double with each.
 const maxRun = 8
 
+// foldedLetters are ASCII letters, and what folds to them.
+type foldedLetters struct {
+	ascii string
+	also  []string
+}
+
 // folded are what a file system that folds case, or normalises, takes for an
 // ASCII letter or two: APFS compares names by Unicode's full case folding of
 // their canonical decomposition. Of everything outside ASCII only these fold
 // to ASCII: the Kelvin sign, the long s, sharp s, the ligatures, the Greek
 // question mark and varia.
-var folded = []struct {
-	ascii string
-	also  []string
-}{
+var folded = []foldedLetters{
 	{"ffi", []string{"\uFB03"}},
 	{"ffl", []string{"\uFB04"}},
 	{"ff", []string{"\uFB00"}},
@@ -148,24 +152,25 @@ func divisions(s string) []string {
 	}
 	add(letter(s[:1]), s[1:])
 	for _, f := range folded {
-		if len(f.ascii) == 1 || !strings.HasPrefix(s, f.ascii) {
-			continue
-		}
-		for _, ligature := range f.also {
-			add(ligature, s[len(f.ascii):])
+		if len(f.ascii) > 1 && strings.HasPrefix(s, f.ascii) {
+			add(foreign, s[len(f.ascii):])
 		}
 	}
-	return out
+	slices.Sort(out)
+	return slices.Compact(out)
 }
+
+// foreign matches letters outside ASCII, whether an expression goes by bytes or
+// by characters, and leaves its own text in ASCII: nothing public says which,
+// nor what else the compiler takes. It denies names that nobody asked about,
+// where another letter stands for one of the table's, and no others.
+const foreign = "[^ -~]+"
 
 // letter is the pattern of one ASCII character, in lower case.
 func letter(s string) string {
 	upper := strings.ToUpper(s)
-	for _, f := range folded {
-		if f.ascii != s {
-			continue
-		}
-		alternatives := append([]string{exactly(s)}, f.also...)
+	if slices.ContainsFunc(folded, func(f foldedLetters) bool { return f.ascii == s }) {
+		alternatives := []string{exactly(s), foreign}
 		if upper != s {
 			alternatives = append(alternatives, upper)
 		}
@@ -178,12 +183,16 @@ func letter(s string) string {
 }
 
 // exactly is an expression for s itself. What an expression can't hold (its
-// quotation mark, a control character) is any one character, which denies
-// more, never less.
+// quotation mark, a control character, a letter outside ASCII) is any such,
+// which denies more, never less.
 func exactly(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		switch {
+		case r >= utf8.RuneSelf:
+			if !strings.HasSuffix(b.String(), foreign) {
+				b.WriteString(foreign)
+			}
 		case r == '"' || r < ' ' || r == 0x7f:
 			b.WriteByte('.')
 		case strings.ContainsRune(`\.+*?()|[]{}^$`, r):

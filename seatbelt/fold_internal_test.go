@@ -39,6 +39,15 @@ func TestFoldedIsComplete(t *testing.T) {
 	}
 }
 
+// byBytes is s as an expression sees it that goes by bytes.
+func byBytes(s string) string {
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		b.WriteRune(rune(c))
+	}
+	return b.String()
+}
+
 func TestFoldedPath(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -48,7 +57,7 @@ func TestFoldedPath(t *testing.T) {
 	}{
 		{"/w/.env", []string{"/w/.env", "/w/.ENV", "/w/.eNv"}, []string{"/w/xenv", "/w/.envx", "/W/.env", "/w/.en", "/w/a/.env"}},
 		{"/w/.git/hooks", []string{"/w/.git/hook\u017f", "/w/.GIT/hoo\u212as"}, []string{"/w/.git/hook"}},
-		{"/w/config", []string{"/w/con\ufb01g", "/w/CONFIG"}, []string{"/w/con\ufb02g"}},
+		{"/w/config", []string{"/w/con\ufb01g", "/w/CONFIG"}, []string{"/w/cong", "/w/confog"}},
 		{"/w/offs", []string{"/w/o\ufb00s", "/w/off\u017f"}, []string{"/w/ofs"}},
 		{"/w/sss", []string{"/w/\u00dfs", "/w/s\u00df", "/w/\u1e9eS"}, []string{"/w/\u00df", "/w/ss"}},
 		{"/w/office", []string{"/w/o\ufb03ce", "/w/o\ufb00ice", "/w/of\ufb01ce"}, nil},
@@ -59,9 +68,12 @@ func TestFoldedPath(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if !isASCII(p) {
+			t.Errorf("%s: %s", c.path, p)
+		}
 		re := regexp.MustCompile(p + "$")
 		for _, s := range c.same {
-			if !re.MatchString(s) {
+			if !re.MatchString(s) || !re.MatchString(byBytes(s)) {
 				t.Errorf("%s: %q doesn't match %s", c.path, s, p)
 			}
 		}
@@ -70,6 +82,25 @@ func TestFoldedPath(t *testing.T) {
 				t.Errorf("%s: %q matches %s", c.path, s, p)
 			}
 		}
+	}
+}
+
+// TestFoldedRoot: a directory whose own name isn't ASCII.
+func TestFoldedRoot(t *testing.T) {
+	t.Parallel()
+	const root = "/Users/\u00e4nn\u00e9/w\"x"
+	p, err := foldedPath(root, root+"/.env")
+	must(t, err)
+	re := regexp.MustCompile(p + "$")
+	for s, want := range map[string]bool{
+		root + "/.ENV": true, byBytes(root + "/.env"): true, "/Users/ann/w/.env": false, root + "/a/.env": false, root + "/x": false,
+	} {
+		if re.MatchString(s) != want {
+			t.Errorf("%q: %s", s, p)
+		}
+	}
+	if !isASCII(p) || strings.Contains(p, `"`) {
+		t.Error(p)
 	}
 }
 
@@ -95,7 +126,7 @@ func TestFoldedSpellings(t *testing.T) {
 		if fold(spelled) != fold(name) {
 			t.Fatalf("the test's spelling %q isn't %q", spelled, name)
 		}
-		if !regexp.MustCompile(pattern + "$").MatchString("/w/" + spelled) {
+		if re := regexp.MustCompile(pattern + "$"); !re.MatchString("/w/"+spelled) || !re.MatchString(byBytes("/w/"+spelled)) {
 			t.Fatalf("%q is %q on such a volume, and isn't matched by %s", spelled, name, pattern)
 		}
 		other := rapid.StringMatching(`[a-z.]{1,12}`).Draw(t, "other")
@@ -155,7 +186,7 @@ func TestSpelledLikeAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, other := range []string{name, norm.NFC.String(name), norm.NFD.String(name), strings.ToUpper(name), strings.ToLower(name), fold(name), norm.NFC.String(fold(name))} {
-			if fold(other) == fold(name) && !strings.ContainsAny(other, "/\n") && !regexp.MustCompile("(?s)"+pattern+"$").MatchString("/w/"+other) {
+			if fold(other) == fold(name) && !strings.ContainsAny(other, "/\n") && !(regexp.MustCompile("(?s)"+pattern+"$").MatchString("/w/"+other) && regexp.MustCompile("(?s)"+pattern+"$").MatchString(byBytes("/w/"+other))) {
 				t.Fatalf("%q is %q on such a volume, and isn't matched by %s", other, name, pattern)
 			}
 		}
