@@ -3,11 +3,13 @@
 //
 //	text, err := seatbelt.Profile(grant, seatbelt.Options{ProxyPort: 3128})
 //
-// The profile denies by default and goes from broad to specific. It uses
-// literal and subpath filters only, with every path a parameter, and the same
-// operation names wherever two rules can meet, so that it gives one answer
-// under every reading of the language that public reports describe (see
-// package seatbelt/sbpl, whose evaluator proves it).
+// The profile denies by default, and by name what (deny default) may not
+// reach, and goes from broad to specific. It uses literal and subpath filters
+// with every path a parameter, and the same operation names wherever two rules
+// can meet, so that it gives one answer under every reading of the language
+// that public reports describe (see package seatbelt/sbpl, whose evaluator
+// proves it). Expressions, in ASCII alone, only deny: names that must not be
+// made or replaced, in whatever spelling the volume takes for the same one.
 //
 // # What Seatbelt can't express
 //
