@@ -8,8 +8,9 @@
 // with every path a parameter, and the same operation names wherever two rules
 // can meet, so that it gives one answer under every reading of the language
 // that public reports describe (see package seatbelt/sbpl, whose evaluator
-// proves it). Expressions, in ASCII alone, only deny: names that must not be
-// made or replaced, in whatever spelling the volume takes for the same one.
+// proves it). Expressions, in ASCII alone, deny the names that must not be made
+// or replaced, in whatever spelling the volume takes for the same one; the one
+// that allows anything is of terminals that the run has made itself.
 //
 // # What Seatbelt can't express
 //
