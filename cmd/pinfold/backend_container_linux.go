@@ -5,11 +5,13 @@ import (
 	"errors"
 	"runtime"
 	"strings"
+	"time"
 
 	"pinfold/bwrap"
 	"pinfold/container"
 	"pinfold/container/engine"
 	"pinfold/container/launch"
+	"pinfold/event"
 	"pinfold/guard"
 	"pinfold/plan"
 	"pinfold/stub/wire"
@@ -53,7 +55,8 @@ func (b containerBoundary) start(ctx context.Context, r *oneRun) (running, error
 		Provider: b.engine, Launch: b.launch, Dirs: b.dirs, Owner: b.l.request.Owner,
 		Streams: launch.Streams(o.Streams), Egress: func() (launch.Egress, error) { return o.Egress() },
 		Network: r.network, Record: o.Record, Events: o.Events, AllFlows: o.AllFlows, Run: o.Run, Grace: o.Grace, Forward: o.Forward,
-		Keep: freshPaths(o.Fresh), State: o.State, Umask: b.l.umask, Notice: o.Notice,
+		Watch: watchNames(o, b.launch.Watches),
+		Keep:  freshPaths(o.Fresh), State: o.State, Umask: b.l.umask, Notice: o.Notice,
 	})
 	if n, ok := errors.AsType[*launch.NotRunError](err); ok {
 		err = &bwrap.NotRunError{Exit: containerExit(n.Exit), Why: n.Why, Err: n.Err}
@@ -62,6 +65,20 @@ func (b containerBoundary) start(ctx context.Context, r *oneRun) (running, error
 		return nil, errors.Join(err, b.engine.Close())
 	}
 	return containerProcess{p, b.engine}, nil
+}
+
+// watchNames watches names on the host, as the process tier does.
+func watchNames(o bwrap.StartOptions, watches []guard.Watch) func([]string, func() error, func(error)) (launch.Names, error) {
+	emit := func(e event.Event) {
+		e.Time, e.Run = time.Now(), o.Run
+		o.Events.Emit(e)
+	}
+	return func(paths []string, changed func() error, lost func(error)) (launch.Names, error) {
+		return bwrap.WatchNames(bwrap.WatchOptions{
+			Watches: watches, Paths: paths, Changed: changed, Lost: lost,
+			Record: o.Record, State: o.State, Notice: o.Notice, Emit: emit,
+		})
+	}
 }
 
 func freshPaths(list []bwrap.Fresh) []string {

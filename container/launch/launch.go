@@ -43,6 +43,9 @@ type Options struct {
 	Egress func() (Egress, error)
 	// Network is what Egress serves, for another supervisor.
 	Network policy.Network
+	// Watch watches names on the host: the launch's Watches, which must not
+	// appear, and paths, which must stay; changed looks, and lost ends the run.
+	Watch func(paths []string, changed func() error, lost func(error)) (Names, error)
 	// Record is where the plan and the container are pinned, and the end noted.
 	Record *plan.Record
 	Events event.Sink
@@ -61,6 +64,12 @@ type Options struct {
 	Notice func(string)
 }
 
+// Names is a watch of names that has begun.
+type Names interface {
+	// Finish ends it, when nothing of the launch is left.
+	Finish() error
+}
+
 // Reason is how a run ended.
 type Reason string
 
@@ -71,12 +80,15 @@ const (
 	Timeout     Reason = "timeout"
 	OOM         Reason = "oom"
 	Interrupted Reason = "interrupted"
-	Refused     Reason = "refused"
-	Unavailable Reason = "unavailable"
+	// BoundaryLost: what was mounted in the container is no more.
+	BoundaryLost Reason = "boundary_lost"
+	Refused      Reason = "refused"
+	Unavailable  Reason = "unavailable"
 )
 
 // The exit codes that are not the command's own.
 const (
+	CodeBoundaryLost  = 123
 	CodeTimeout       = 124
 	CodeRefused       = 125
 	CodeNotExecutable = 126

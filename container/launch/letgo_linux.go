@@ -23,6 +23,9 @@ func (s *launcher) letGo(ctx, serving context.Context) error {
 	if s.cgroups, err = cgroupsOf(s.stub.pid); err != nil {
 		return err
 	}
+	if err := s.watchBoundary(nil); err != nil {
+		return err
+	}
 	if err := s.writeRoot(command); err != nil {
 		return err
 	}

@@ -48,10 +48,13 @@ type Process struct {
 	usage  plan.Usage
 	limits []plan.LimitResult
 
-	mu      sync.Mutex
-	reason  Reason      // why this side ended the run, if it did
-	stopped string      // what that had to deliver
-	passed  unix.Signal // the last signal to end the run that was passed on
+	boundary *boundary
+
+	mu           sync.Mutex
+	boundaryLost bool
+	reason       Reason      // why this side ended the run, if it did
+	stopped      string      // what that had to deliver
+	passed       unix.Signal // the last signal to end the run that was passed on
 }
 
 func newProcess(o Options) *Process {
@@ -205,7 +208,7 @@ func (p *Process) finish() {
 	}
 	p.streams.finish()
 	p.forwarder.stop()
-	p.err = errors.Join(p.err, p.endServing())
+	p.err = errors.Join(p.err, p.boundary.finish(), p.endServing())
 	p.exit = p.result(state, err == nil, oom > 0 || state.OOM)
 	if err == nil {
 		p.err = errors.Join(p.err, p.writeExit(p.exit), p.remove(ctx))
@@ -250,6 +253,8 @@ func (p *Process) result(state container.State, known, oom bool) Exit {
 	case "":
 	case Timeout:
 		e.Code, e.Reason = CodeTimeout, Timeout
+	case BoundaryLost:
+		e.Code, e.Reason = CodeBoundaryLost, BoundaryLost
 	default:
 		e.Reason = p.reason
 	}

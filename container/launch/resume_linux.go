@@ -34,7 +34,7 @@ func Resume(ctx context.Context, o Options, s *plan.Stored) (*Process, error) {
 	}
 	o.Launch = &container.Launch{
 		Plan: s.Plan, Listen: serving.Listen, Proxy: serving.Proxy, HostPorts: serving.HostPorts,
-		Relays: serving.Relays, Limits: serving.Limits,
+		Relays: serving.Relays, Limits: serving.Limits, Watches: serving.Watches,
 	}
 	expire := context.CancelFunc(func() {})
 	if d := serving.Limits.Timeout; d > 0 {
@@ -86,6 +86,13 @@ func (p *Process) resume(ctx context.Context, s *plan.Stored) (err error) {
 		return err
 	}
 	if p.cgroups, err = cgroupsOf(p.stub.pid); err != nil {
+		return err
+	}
+	points, err := readPoints(p.o.Dirs)
+	if err != nil {
+		return err
+	}
+	if err := p.watchBoundary(points); err != nil {
 		return err
 	}
 	if p.o.Launch.Proxy != "" {
@@ -197,7 +204,7 @@ func (p *Process) letBe() error {
 	if p.streams != nil {
 		p.streams.close()
 	}
-	errs = append(errs, p.endServing())
+	errs = append(errs, p.boundary.finish(), p.endServing())
 	p.closeAll()
 	if p.o.Dirs.lock != nil {
 		errs = append(errs, p.o.Dirs.lock.Close())

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"pinfold/container"
+	"pinfold/guard"
 	"pinfold/policy"
 	"pinfold/stub/wire"
 )
@@ -25,16 +26,38 @@ type Serving struct {
 	HostPorts []uint16          `json:"host_ports"`
 	Relays    []container.Relay `json:"relays"`
 	Limits    policy.Limits     `json:"limits"`
+	Watches   []guard.Watch     `json:"watches"`
 	Run       string            `json:"run"`
 }
 
 const servingName = "serving"
 
-// write keeps it for another supervisor.
-func (s Serving) write(d Dirs) error {
-	b, err := json.Marshal(s)
+// Point is one mount that has to stay, with what stands under it on the host.
+type Point struct {
+	Target string `json:"target"`
+	ID     int    `json:"id"` // of the mount
+	// Inside: it lies in another mount of the host's, where Dev and Ino name
+	// what stands at its path.
+	Inside bool   `json:"inside"`
+	Dev    uint64 `json:"dev"`
+	Ino    uint64 `json:"ino"`
+}
+
+const pointsName = "points"
+
+func writePoints(d Dirs, points []Point) error {
+	return writeJSON(filepath.Join(d.Root, pointsName), points)
+}
+
+// readPoints reads what the first supervisor found.
+func readPoints(d Dirs) (points []Point, err error) {
+	return points, readJSON(filepath.Join(d.Root, pointsName), &points)
+}
+
+func writeJSON(name string, v any) error {
+	b, err := json.Marshal(v)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(d.Root, servingName), b, 0o600)
+		err = os.WriteFile(name, b, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot note what is served: %w", err)
@@ -42,17 +65,24 @@ func (s Serving) write(d Dirs) error {
 	return nil
 }
 
+func readJSON(name string, v any) error {
+	b, err := os.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read what was served: %w", err)
+	}
+	return nil
+}
+
+// write keeps it for another supervisor.
+func (s Serving) write(d Dirs) error { return writeJSON(filepath.Join(d.Root, servingName), s) }
+
 // ReadServing reads what the first supervisor wrote.
 func ReadServing(d Dirs) (Serving, error) {
 	var s Serving
-	b, err := os.ReadFile(filepath.Join(d.Root, servingName))
-	if err == nil {
-		err = json.Unmarshal(b, &s)
-	}
-	if err != nil {
-		return s, fmt.Errorf("cannot read what was served: %w", err)
-	}
-	return s, nil
+	return s, readJSON(filepath.Join(d.Root, servingName), &s)
 }
 
 // Notes are what the stub wrote for whoever comes after the supervisor.

@@ -153,7 +153,7 @@ func (s *launcher) serving() Serving {
 	l := s.o.Launch
 	return Serving{
 		Network: s.o.Network, Listen: l.Listen, Proxy: l.Proxy, HostPorts: l.HostPorts, Relays: l.Relays,
-		Limits: l.Limits, Run: s.o.Run,
+		Limits: l.Limits, Watches: l.Watches, Run: s.o.Run,
 	}
 }
 

@@ -63,7 +63,7 @@ func (s *launcher) undo(cause error) error {
 			s.Process.egress = r.egress
 		}
 	}
-	errs = append(errs, s.endServing())
+	errs = append(errs, s.boundary.finish(), s.endServing())
 	s.meeting.close()
 	if removed {
 		errs = append(errs, s.o.Dirs.Remove(), s.writeFailure(cause))

@@ -13,6 +13,7 @@ import (
 	"pinfold/container/engine"
 	"pinfold/container/launch"
 	"pinfold/event"
+	"pinfold/guard"
 	"pinfold/plan"
 	"pinfold/policy"
 )
@@ -96,7 +97,7 @@ func (p *program) resumeRun(ctx context.Context, s *plan.Stored, o runOptions) e
 		return errors.Join(err, record.Close())
 	}
 	r := &oneRun{
-		p: p, launch: resumedBoundary{engine: e, stored: s}, network: serving.Network, options: o,
+		p: p, launch: resumedBoundary{engine: e, stored: s, watches: serving.Watches}, network: serving.Network, options: o,
 		state: s.Plan.Paths.State, name: serving.Run, record: record, outcome: newOutcome(&wrapFlags{}),
 		closers: []func() error{record.Close},
 	}
@@ -112,8 +113,9 @@ func (p *program) resumeRun(ctx context.Context, s *plan.Stored, o runOptions) e
 
 // resumedBoundary is a container that runs already.
 type resumedBoundary struct {
-	engine *engine.Engine
-	stored *plan.Stored
+	engine  *engine.Engine
+	stored  *plan.Stored
+	watches []guard.Watch
 }
 
 func (b resumedBoundary) planned() *plan.Plan { return b.stored.Plan }
@@ -130,7 +132,7 @@ func (b resumedBoundary) start(ctx context.Context, r *oneRun) (running, error) 
 	p, err := launch.Resume(ctx, launch.Options{
 		Provider: b.engine, Owner: b.stored.Plan.Owner, Egress: func() (launch.Egress, error) { return o.Egress() },
 		Record: o.Record, Events: o.Events, AllFlows: o.AllFlows, Run: o.Run, Grace: o.Grace, Forward: o.Forward,
-		State: o.State, Notice: o.Notice,
+		State: o.State, Notice: o.Notice, Watch: watchNames(o, b.watches),
 	}, b.stored)
 	if err != nil {
 		return nil, errors.Join(err, b.engine.Close())
