@@ -42,11 +42,32 @@ func specOf(in input, info Info, img Image, o Options, b *builder, filter []byte
 		s.Tmpfs = append(s.Tmpfs, Tmpfs{Target: dir, Size: tmp, Mode: 0o1777, Exec: true})
 	}
 	for _, v := range img.Volumes {
-		if _, ok := b.surfaces[v]; !ok && inexpressible(rule{target: v}) == "" {
+		if _, ok := b.surfaces[v]; !ok {
 			s.Volumes = append(s.Volumes, v)
 		}
 	}
 	return s
+}
+
+// checkVolumes refuses an image with a volume that an engine would mount into
+// a directory of the host's, making it there, or over what is the container's
+// own.
+func checkVolumes(img Image, b *builder) error {
+	for _, v := range img.Volumes {
+		at, s := b.above(v)
+		why := inexpressible(rule{target: v})
+		if why == "" && at != v && (s == surfaceRW || s == surfaceRO || s == surfaceCover || s == surfaceFile) {
+			why = fmt.Sprintf("it lies in %q, which is the host's", at)
+		}
+		if why != "" {
+			return &policy.Refusal{
+				Reason: policy.Unavailable, Code: "image_volume", Subject: v, Rule: "container.image",
+				Why: fmt.Sprintf("cannot use image %q: of its volume %q, %s", img.Name, v, why),
+				Fix: "use an image without that VOLUME",
+			}
+		}
+	}
+	return nil
 }
 
 // usernsOf has the operator's user be the same inside: docker's remapping is

@@ -58,6 +58,9 @@ func translate(in input, info Info, img Image, o Options, h Host) (*Launch, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := checkVolumes(img, b); err != nil {
+		return nil, err
+	}
 	l := &Launch{
 		Covers: b.covers, Checks: b.checks, Relays: relays, Image: img, Info: info, Watches: in.Watches, Dir: in.Dir,
 		Argv: respellAll(in.Spellings, in.Argv), Limits: in.Limits,
