@@ -71,3 +71,15 @@ func ancestors(p string) []string {
 func isClean(p string) bool {
 	return path.IsAbs(p) && path.Clean(p) == p && !strings.ContainsRune(p, 0)
 }
+
+// maxShown bounds a path in a message: one that is too deep is thousands of
+// bytes long.
+const maxShown = 160
+
+// short is a path for a message: a long one without its middle.
+func short(p string) string {
+	if len(p) <= maxShown {
+		return p
+	}
+	return strings.ToValidUTF8(p[:maxShown/2]+"…"+p[len(p)-maxShown/2:], "")
+}

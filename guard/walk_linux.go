@@ -199,7 +199,7 @@ func (k *worker) open(d *dirNode) (bool, error) {
 	}
 	defer d.up.done()
 	if d.depth > maxDepth {
-		return false, fmt.Errorf("cannot walk %q: %w", d.path(), errDepth)
+		return false, fmt.Errorf("cannot walk %q: %w", short(d.path()), errDepth)
 	}
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NOATIME
 	fd, err := unix.Openat(d.up.fd, d.name, flags, 0)

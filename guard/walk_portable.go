@@ -46,7 +46,7 @@ func (hostFS) walk(ctx context.Context, req walkRequest) (walkResult, error) {
 
 func (w *portableWalk) directory(d portableDir) ([]portableDir, error) {
 	if d.depth > maxDepth {
-		return nil, fmt.Errorf("cannot walk %q: %w", d.path, errDepth)
+		return nil, fmt.Errorf("cannot walk %q: %w", short(d.path), errDepth)
 	}
 	list, err := w.list(d.path)
 	if err != nil {

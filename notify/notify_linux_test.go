@@ -32,14 +32,16 @@ func TestPathsAndNames(t *testing.T) {
 	s.o.Sockets = []notify.Socket{listed.listed(t)}
 	s.o.AllFlows = true
 	spelled := host + "/./listed"
-	got := results(s.run(t, "tour", listed.path, spelled, other.path, link, "/proc/self/root"+other.path, abstract.path))
+	relative, err := filepath.Rel(s.dir, other.path)
+	must(t, err)
+	got := results(s.run(t, "tour", listed.path, spelled, other.path, relative, link, "/proc/self/root"+other.path, abstract.path))
 	for name, want := range map[string]string{
 		"relative": "connected", "absolute": "connected", "dots": "connected", "link": "connected", "abstract": "connected",
 		"by directory": "connected", "by descriptor": "connected", "by dev": "connected", "by root": "connected", "by cwd": "connected",
 		"stale": "ECONNREFUSED", "missing": "ENOENT", "no socket": "ECONNREFUSED", "no directory": "ENOTDIR",
 		"other abstract": "ECONNREFUSED", "out by dots": "EXDEV",
 		listed.path: "connected", spelled: "connected",
-		other.path: "EACCES", link: "EACCES", "/proc/self/root" + other.path: "EACCES", abstract.path: "ECONNREFUSED",
+		other.path: "EACCES", relative: "EACCES", link: "EACCES", "/proc/self/root" + other.path: "EACCES", abstract.path: "ECONNREFUSED",
 	} {
 		if got[name] != want {
 			t.Errorf("%s: %q, wanted %q", name, got[name], want)
@@ -64,7 +66,7 @@ func checkEvents(t *testing.T, list []event.Event, listed, other string) {
 		}
 		denied = append(denied, e.Hint)
 	}
-	if !slices.Equal(allowed, []string{listed, listed}) || len(denied) != 3 || denied[0] != other {
+	if !slices.Equal(allowed, []string{listed, listed}) || len(denied) != 4 || denied[0] != other || denied[1] != other {
 		t.Errorf("allowed %q, denied %q", allowed, denied)
 	}
 }

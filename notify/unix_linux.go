@@ -2,6 +2,8 @@ package notify
 
 import (
 	"encoding/binary"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -66,10 +68,23 @@ func (e *Engine) judge(c *caller, id uint64, fd int, path string) unix.Errno {
 	case ownerNobody:
 		return unix.ECONNREFUSED
 	}
+	path = absolute(path, fd)
 	e.report(c, id, event.Event{
 		Action: event.Denied, Target: path, Reason: "not_listed", Hint: path, Rule: "sockets",
 	})
 	return unix.EACCES
+}
+
+// absolute is the path of an opened socket where the caller's own is relative,
+// which no policy could list: inside, everything stands where it does outside.
+func absolute(path string, fd int) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	if at, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); err == nil && filepath.IsAbs(at) {
+		return at
+	}
+	return path
 }
 
 // listed is the entry that a socket is of, or nil.

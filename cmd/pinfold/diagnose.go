@@ -32,6 +32,9 @@ func (p *program) diagnosed(ctx context.Context, err error) error {
 		return err
 	}
 	r := asRefusal(err)
+	if errors.Is(err, syscall.EMFILE) {
+		return tooFewFiles(r, err)
+	}
 	if !ofMachine(r) {
 		return err
 	}
@@ -42,6 +45,15 @@ func (p *program) diagnosed(ctx context.Context, err error) error {
 		return err
 	}
 	return explained(r, row, err)
+}
+
+// tooFewFiles is a launch that ran into its limit of open files, wherever that
+// was: each path that a rule names is held by a descriptor.
+func tooFewFiles(r *policy.Refusal, err error) *policy.Refusal {
+	return &policy.Refusal{
+		Reason: policy.Unavailable, Code: "too_few_files", Subject: r.Subject, Why: r.Why, Err: err,
+		Fix: "start it with a higher limit of open files, such as ulimit -n 1024",
+	}
 }
 
 // ofMachine reports whether a refusal may be this machine's doing. Whatever
