@@ -69,7 +69,13 @@ func (t *Text) Map() map[string]string {
 // everything denied that lies in it to where it can be read. Programs that can
 // copy or rename instead do, as git does; other sandboxes for agents refuse
 // both as well.
-const outsideDefault = "process-info* nvram* iokit-get-properties file-map-executable file-link file-clone"
+const outsideDefault = "process-info* nvram* iokit-get-properties file-map-executable file-link file-clone fs-snapshot* ipc-sysv*"
+
+// sysvCalls are System V's shared memory, semaphores and message queues, which
+// are the machine's: another program's can be attached by its number, and what
+// is left behind stays until the next boot.
+const sysvCalls = "SYS_shmget SYS_shmat SYS_shmctl SYS_shmdt SYS_shmsys SYS_semget SYS_semop SYS_semctl SYS_semsys " +
+	"SYS_msgget SYS_msgsnd SYS_msgrcv SYS_msgctl SYS_msgsys SYS_msgsnd_nocancel SYS_msgrcv_nocancel"
 
 // The groups of operations. Each rule that can meet another names whole
 // groups, so that no rule is more specific by its operation than the other.
@@ -138,6 +144,9 @@ func profile(v view, o Options) (*Text, error) {
 	w.line("(deny default " + tagToken + ")")
 	w.comment("what (deny default) may not reach")
 	w.line("(deny " + outsideDefault + " " + tagToken + ")")
+	w.line("(if (defined? 'darwin-notification-post) (deny darwin-notification-post " + tagToken + "))")
+	w.comment("System V's shared memory, semaphores and queues, which no rule about ipc-sysv stops by public reports")
+	w.line("(deny syscall-unix\n  (syscall-number " + sysvCalls + ") " + tagToken + ")")
 	w.fixed(o)
 	w.base(v.base)
 	for _, e := range v.entries {

@@ -23,7 +23,7 @@ var services = []service{
 	{why: "ps and job control look at the run's own processes", rule: "(allow process-info* (target self) (target same-sandbox))"},
 	{why: "users and groups: getpwnam(3), id(1)", rule: names("mach-lookup", "global-name",
 		"com.apple.system.opendirectoryd.libinfo", "com.apple.system.opendirectoryd.membership")},
-	{why: "notify(3): time zone and network changes, read by libc itself", rule: names("mach-lookup", "global-name",
+	{why: "notify(3): time zone and network changes, which libc itself waits for; posting is denied above", rule: names("mach-lookup", "global-name",
 		"com.apple.system.notification_center")},
 	{why: "syslog(3) and os_log: writing only", rule: names("mach-lookup", "global-name",
 		"com.apple.system.logger", "com.apple.logd")},

@@ -12,7 +12,7 @@
 // trailing "*" names every operation beneath, see [Covers]) and optional
 // filters: literal, subpath, prefix, regex, vnode-type, remote and local
 // addresses, names of services, target, sysctl-name, extension,
-// socket-domain, combined by require-all,
+// socket-domain, syscall-number, combined by require-all,
 // require-any and require-not. Several filters of one rule are alternatives.
 // Paths reach the kernel canonical: symbolic links are resolved before a rule
 // is asked, so a rule on a path that goes through a link never matches

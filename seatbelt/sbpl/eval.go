@@ -25,6 +25,7 @@ type Query struct {
 	Extensions []string
 	Domain     string // of a socket: AF_UNIX, AF_INET, …
 	Protocol   string // of a socket, as a number
+	Syscall    string // SYS_shmget, or its number as a profile has it
 }
 
 // Semantics is one reading of how rules compete.
@@ -164,6 +165,7 @@ type (
 	target    string
 	domain    string
 	protocol  string
+	syscalls  []string
 	extension struct{ Value }
 	named     struct {
 		kind  string
@@ -244,6 +246,10 @@ func (f domain) match(q Query, _ map[string]string) (bool, error) {
 
 func (f protocol) match(q Query, _ map[string]string) (bool, error) {
 	return q.Protocol != "" && string(f) == q.Protocol, nil
+}
+
+func (f syscalls) match(q Query, _ map[string]string) (bool, error) {
+	return q.Syscall != "" && slices.Contains(f, q.Syscall), nil
 }
 
 func (f extension) match(q Query, params map[string]string) (bool, error) {

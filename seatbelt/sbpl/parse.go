@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // Profile is a parsed profile.
@@ -205,6 +206,8 @@ func parseLeaf(n node, head string) (Filter, error) {
 		return parseWord(n, args, func(s string) Filter { return domain(s) })
 	case "socket-protocol":
 		return parseNumber(n, args)
+	case "syscall-number":
+		return parseSyscalls(n, args)
 	case "extension":
 		return parseExtension(n, args)
 	case "vnode-type":
@@ -278,6 +281,20 @@ func parseNumber(n node, args []node) (Filter, error) {
 		return nil, &ParseError{n.line, "expected one number"}
 	}
 	return protocol(args[0].text), nil
+}
+
+func parseSyscalls(n node, args []node) (Filter, error) {
+	var out syscalls
+	for _, a := range args {
+		if a.kind != kindNumber && (a.kind != kindSymbol || !strings.HasPrefix(a.text, "SYS_")) {
+			return nil, &ParseError{a.line, "expected a number or a name SYS_…"}
+		}
+		out = append(out, a.text)
+	}
+	if len(out) == 0 {
+		return nil, &ParseError{n.line, "syscall-number without a number"}
+	}
+	return out, nil
 }
 
 func parseExtension(n node, args []node) (Filter, error) {

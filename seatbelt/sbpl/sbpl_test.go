@@ -47,30 +47,32 @@ func TestCovers(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ src, want string }{
-		"no version":        {`(deny default)`, "version 1"},
-		"other version":     {`(version 2)`, "version 1"},
-		"import":            {`(version 1) (import "system.sb")`, "import"},
-		"unknown operation": {`(version 1) (deny file-raed*)`, "unknown operation"},
-		"unknown filter":    {`(version 1) (allow file* (entitlement-is-present "x"))`, "not supported"},
-		"unclosed list":     {"(version 1)\n(allow file*", "line 2"},
-		"unclosed string":   {`(version 1) (allow file* (literal "x))`, "never closed"},
-		"stray paren":       {`(version 1))`, "unexpected )"},
-		"no operation":      {`(version 1) (allow (literal "/"))`, "no operation"},
-		"op after filter":   {`(version 1) (allow file-read* (literal "/") file-write*)`, "after a filter"},
-		"empty combination": {`(version 1) (allow file* (require-all))`, "no filter"},
-		"two for not":       {`(version 1) (allow file* (require-not (literal "/a") (literal "/b")))`, "one filter"},
-		"bad escape":        {`(version 1) (allow file* (literal "\q"))`, "escape"},
-		"remote host":       {`(version 1) (allow network* (remote tcp "10.0.0.1:80"))`, "localhost"},
-		"remote port":       {`(version 1) (allow network* (remote tcp "*:99999"))`, "no port"},
-		"quotation":         {`(version 1) (allow file* '(literal "/"))`, "quotation"},
-		"quotation of it":   {`(version 1) (allow file* ` + "`x)", "quotation"},
-		"if":                {`(version 1) (if #t (allow file*))`, "only (if"},
-		"if not defined":    {`(version 1) (if (defined? "x") (allow file*))`, "only (if"},
-		"if misspelt":       {`(version 1) (if (defined? 'file-raed*) (allow file*))`, "unknown operation"},
-		"if of a version":   {`(if (defined? 'file*) (version 1))`, "only (if"},
-		"if with an else":   {`(version 1) (if (defined? 'file*) (allow file*) (deny file*))`, "only (if"},
-		"deep":              {`(version 1) (allow file* ` + strings.Repeat("(require-any ", 100), "deeper"},
-		"bad modifier":      {`(version 1) (allow file* (with unsandboxed))`, "modifier"},
+		"no version":         {`(deny default)`, "version 1"},
+		"other version":      {`(version 2)`, "version 1"},
+		"import":             {`(version 1) (import "system.sb")`, "import"},
+		"unknown operation":  {`(version 1) (deny file-raed*)`, "unknown operation"},
+		"unknown filter":     {`(version 1) (allow file* (entitlement-is-present "x"))`, "not supported"},
+		"unclosed list":      {"(version 1)\n(allow file*", "line 2"},
+		"unclosed string":    {`(version 1) (allow file* (literal "x))`, "never closed"},
+		"stray paren":        {`(version 1))`, "unexpected )"},
+		"no operation":       {`(version 1) (allow (literal "/"))`, "no operation"},
+		"op after filter":    {`(version 1) (allow file-read* (literal "/") file-write*)`, "after a filter"},
+		"empty combination":  {`(version 1) (allow file* (require-all))`, "no filter"},
+		"two for not":        {`(version 1) (allow file* (require-not (literal "/a") (literal "/b")))`, "one filter"},
+		"bad escape":         {`(version 1) (allow file* (literal "\q"))`, "escape"},
+		"remote host":        {`(version 1) (allow network* (remote tcp "10.0.0.1:80"))`, "localhost"},
+		"remote port":        {`(version 1) (allow network* (remote tcp "*:99999"))`, "no port"},
+		"quotation":          {`(version 1) (allow file* '(literal "/"))`, "quotation"},
+		"quotation of it":    {`(version 1) (allow file* ` + "`x)", "quotation"},
+		"if":                 {`(version 1) (if #t (allow file*))`, "only (if"},
+		"if not defined":     {`(version 1) (if (defined? "x") (allow file*))`, "only (if"},
+		"if misspelt":        {`(version 1) (if (defined? 'file-raed*) (allow file*))`, "unknown operation"},
+		"if of a version":    {`(if (defined? 'file*) (version 1))`, "only (if"},
+		"if with an else":    {`(version 1) (if (defined? 'file*) (allow file*) (deny file*))`, "only (if"},
+		"a call by any name": {`(version 1) (deny syscall-unix (syscall-number shmget))`, "SYS_"},
+		"no call":            {`(version 1) (deny syscall-unix (syscall-number))`, "without a number"},
+		"deep":               {`(version 1) (allow file* ` + strings.Repeat("(require-any ", 100), "deeper"},
+		"bad modifier":       {`(version 1) (allow file* (with unsandboxed))`, "modifier"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -284,6 +286,7 @@ func TestEvalExtensionsAndDomains(t *testing.T) {
 	p := mustParse(t, `(version 1)
 (allow file-read-data (require-all (regex #"^/dev/ttys[0-9]+$") (extension "com.apple.sandbox.pty")))
 (allow system-socket (socket-domain AF_UNIX))
+(allow syscall-unix (syscall-number SYS_shmget 262))
 (allow ipc-posix-shm-read-data (ipc-posix-name-regex #"^/psm_"))`)
 	for _, c := range []struct {
 		q    sbpl.Query
@@ -295,6 +298,10 @@ func TestEvalExtensionsAndDomains(t *testing.T) {
 		{sbpl.Query{Op: "system-socket", Domain: "AF_UNIX"}, true},
 		{sbpl.Query{Op: "system-socket", Domain: "AF_SYSTEM"}, false},
 		{sbpl.Query{Op: "system-socket"}, false},
+		{sbpl.Query{Op: "syscall-unix", Syscall: "SYS_shmget"}, true},
+		{sbpl.Query{Op: "syscall-unix", Syscall: "262"}, true},
+		{sbpl.Query{Op: "syscall-unix", Syscall: "26"}, false},
+		{sbpl.Query{Op: "syscall-unix"}, false},
 		{sbpl.Query{Op: "ipc-posix-shm-read-data", Name: "/psm_1"}, true},
 		{sbpl.Query{Op: "ipc-posix-shm-read-data", Name: "/other"}, false},
 	} {
