@@ -359,20 +359,20 @@ func parseAddress(n node, remote bool, args []node) (Filter, error) {
 	return a, nil
 }
 
+// parseUnix reads the one path of a unix-socket filter. Of several the first
+// alone counts, by public reports, so that a profile shouldn't have them.
 func parseUnix(n node, a address, args []node) (Filter, error) {
 	a.proto = "unix-socket"
 	if len(args) == 0 {
 		a.any = true
 		return a, nil
 	}
-	for _, sub := range args {
-		f, err := parseFilter(sub, 0)
-		if err != nil {
-			return nil, err
-		}
-		a.path = append(a.path, f)
+	if len(args) > 1 || len(args[0].list) > 2 {
+		return nil, &ParseError{n.line, "more than one path of a unix-socket"}
 	}
-	return a, nil
+	f, err := parseFilter(args[0], 0)
+	a.path = anyOf{f}
+	return a, err
 }
 
 // splitAddress reads "host:port" where host is "*" or "localhost" and port a

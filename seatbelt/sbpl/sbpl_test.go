@@ -70,6 +70,8 @@ func TestParseRefuses(t *testing.T) {
 		"if of a version":    {`(if (defined? 'file*) (version 1))`, "only (if"},
 		"if with an else":    {`(version 1) (if (defined? 'file*) (allow file*) (deny file*))`, "only (if"},
 		"a call by any name": {`(version 1) (deny syscall-unix (syscall-number shmget))`, "SYS_"},
+		"two sockets":        {`(version 1) (allow network-outbound (remote unix-socket (literal "/a") (literal "/b")))`, "more than one path"},
+		"two in one":         {`(version 1) (allow network-outbound (remote unix-socket (literal "/a" "/b")))`, "more than one path"},
 		"no call":            {`(version 1) (deny syscall-unix (syscall-number))`, "without a number"},
 		"deep":               {`(version 1) (allow file* ` + strings.Repeat("(require-any ", 100), "deeper"},
 		"bad modifier":       {`(version 1) (allow file* (with unsandboxed))`, "modifier"},
