@@ -54,18 +54,19 @@ func pinOf(img Image) string {
 
 // checkEngine refuses an engine whose containers can't be what is promised.
 func checkEngine(info Info, o Options) error {
-	refuse := func(code, why, fix string) error {
-		return &policy.Refusal{Reason: policy.Unavailable, Code: code, Subject: info.Provider, Why: "cannot use " + info.Provider + ": " + why, Fix: fix}
-	}
 	switch {
 	case info.Provider == "docker" && info.Rootless && o.UID == 0:
-		return refuse("engine_user", "it is rootless, and its containers know no other user than its own", "run pinfold as that user")
+		return engineRefusal(info, "engine_user", "it is rootless, and its containers know no other user than its own", "run pinfold as that user")
 	case slices.Contains(info.Security, "selinux"):
-		return refuse("engine_selinux", "SELinux confines its containers, and would keep them from the sockets and directories they are given", "use the process tier")
+		return engineRefusal(info, "engine_selinux", "SELinux confines its containers, and would keep them from the sockets and directories they are given", "use the process tier")
 	case o.Stub == "" || o.Handover == "" || o.Scratch == "" || o.Relays == "":
 		return fmt.Errorf("internal error: a container without stub, hand-over or scratch directory")
 	}
 	return nil
+}
+
+func engineRefusal(info Info, code, why, fix string) error {
+	return &policy.Refusal{Reason: policy.Unavailable, Code: code, Subject: info.Provider, Why: "cannot use " + info.Provider + ": " + why, Fix: fix}
 }
 
 // unbuilt is a field of a policy that this tier can't enforce.
