@@ -50,9 +50,10 @@ func (s *launcher) undo(cause error) error {
 	}
 	removed := true
 	if s.ref.ID != "" {
-		if err := s.o.Provider.Remove(ctx, s.ref); err != nil {
+		if err := s.discard(ctx); err != nil {
 			removed = false
-			errs = append(errs, fmt.Errorf("cannot remove the container: %w", err))
+			s.o.notice(err.Error())
+			errs = append(errs, err)
 		}
 	}
 	if s.streams != nil {
@@ -70,6 +71,18 @@ func (s *launcher) undo(cause error) error {
 	}
 	s.closeAll()
 	return errors.Join(append(errs, s.Process.err)...)
+}
+
+// discard ends and removes the container. The stub ends by itself once nobody
+// talks to it, and an engine may refuse to remove what is just ending.
+func (s *launcher) discard(ctx context.Context) error {
+	if err := s.o.Provider.Stop(ctx, s.ref, 0); err != nil {
+		return fmt.Errorf("cannot end the container: %w", err)
+	}
+	if err := s.o.Provider.Remove(ctx, s.ref); err != nil {
+		return fmt.Errorf("cannot remove the container: %w", err)
+	}
+	return nil
 }
 
 // writeFailure notes the end of a launch whose plan was pinned.
