@@ -32,6 +32,10 @@ type LaunchOptions struct {
 	// Tmp is a fresh, canonical directory for this launch alone. It becomes
 	// TMPDIR where the Grant doesn't keep the caller's.
 	Tmp string
+	// Suffix is the name of Tmp in the user's temporary directory, where it
+	// lies there: confstr(3) then names it too, by which mktemp(1), Java and
+	// Foundation go instead of by TMPDIR.
+	Suffix string
 	// Inside is the executable that proves the boundary from inside and then
 	// becomes the command: pinfold itself, which calls [Inside] first thing.
 	Inside string
@@ -107,6 +111,9 @@ func translate(in input, m Machine, o LaunchOptions) (*Launch, error) {
 		return nil, err
 	}
 	l.env = commandEnv(in.env, in.paths.Tmp)
+	if tmp != "" && o.Suffix != "" {
+		l.env = append(l.env, suffixName+"="+o.Suffix)
+	}
 	l.setup = Setup{Argv: in.argv, Dir: in.dir, Umask: o.Umask, Files: in.limits.Files, FileSize: in.limits.FileSize}
 	l.Plan = planOf(in, m, o, l)
 	return l, nil
@@ -168,9 +175,13 @@ func (f fresh) paths(p guard.Paths) guard.Paths {
 	return p
 }
 
+// suffixName is the variable by which libSystem's confstr(3) answers with a
+// directory in the user's temporary directory, as WebKit's processes have it.
+const suffixName = "DIRHELPER_USER_DIR_SUFFIX"
+
 // commandEnv is the command's environment, sorted by name, before the proxy.
 func commandEnv(env []string, tmp string) []string {
-	out := slices.DeleteFunc(slices.Clone(env), func(v string) bool { return envName(v) == "TMPDIR" })
+	out := slices.DeleteFunc(slices.Clone(env), func(v string) bool { return envName(v) == "TMPDIR" || envName(v) == suffixName })
 	if tmp != "" {
 		out = append(out, "TMPDIR="+tmp)
 	}

@@ -104,6 +104,38 @@ func TestManyRules(t *testing.T) {
 	}
 }
 
+// TestSuffix: confstr(3) names the launch's own directory, and nothing of the
+// caller's; where the caller's TMPDIR is kept it isn't touched.
+func TestSuffix(t *testing.T) {
+	t.Parallel()
+	const tmp = "/private/var/folders/zz/x/T/pinfold-1"
+	o := LaunchOptions{Tmp: tmp, Suffix: "pinfold-1", Fresh: []Fresh{{"{tmp}", tmp}, {"{tmp}", "/var/folders/zz/x/T/pinfold-1"}}}
+	in := input{argv: []string{"true"}, dir: "/", env: []string{"A=b", suffixName + "=other", "TMPDIR=/tmp"}, paths: guard.Paths{Tmp: privateTmp}}
+	l, err := translate(in, Machine{}, o)
+	must(t, err)
+	if got := strings.Join(l.environment(proxyAt{}), " "); got != "A=b "+suffixName+"=pinfold-1 TMPDIR="+tmp {
+		t.Errorf("got %s", got)
+	}
+	if args := strings.Join(l.Plan.Args, " "); strings.Contains(args, "pinfold-1") {
+		t.Errorf("the plan has a name of this run alone: %s", args)
+	}
+	p, err := sbpl.Parse(l.Text.At(1, "t"))
+	must(t, err)
+	params := l.Text.Map()
+	params["TTY"] = "/dev/null"
+	for path, want := range map[string]bool{tmp + "/x": true, "/private/var/folders/zz/x/T/x": false, "/private/var/folders/zz/x/C/x": false} {
+		if got := ask(t, p, params, sbpl.Query{Op: "file-write-create", Path: path}); got != want {
+			t.Errorf("%s: got %v", path, got)
+		}
+	}
+	in.paths.Tmp = "/w/tmp"
+	l, err = translate(in, Machine{}, o)
+	must(t, err)
+	if got := strings.Join(l.environment(proxyAt{}), " "); got != "A=b TMPDIR=/w/tmp" {
+		t.Errorf("got %s", got)
+	}
+}
+
 // TestRoot: what root could change the machine by is out of its reach.
 func TestRoot(t *testing.T) {
 	t.Parallel()

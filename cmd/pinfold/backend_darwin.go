@@ -94,11 +94,11 @@ func seatbeltFresh(list []bwrap.Fresh) []seatbelt.Fresh {
 
 // lookAhead looks at the machine once the guard has looked at the launch:
 // there is next to nothing to see.
-func (l *prepared) lookAhead(context.Context) func(*guard.Grant) (boundary, error) {
-	return l.translate
+func (l *prepared) lookAhead(ctx context.Context) func(*guard.Grant) (boundary, error) {
+	return func(grant *guard.Grant) (boundary, error) { return l.translate(ctx, grant) }
 }
 
-func (l *prepared) translate(grant *guard.Grant) (boundary, error) {
+func (l *prepared) translate(ctx context.Context, grant *guard.Grant) (boundary, error) {
 	machine, err := seatbelt.Probe()
 	if err != nil {
 		return nil, err
@@ -107,16 +107,13 @@ func (l *prepared) translate(grant *guard.Grant) (boundary, error) {
 	if err != nil {
 		return nil, err
 	}
-	tmp, err := l.makeFresh(l.request.State, freshTmp)
+	tmp, suffix, err := l.makeTmp(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if tmp, err = filepath.EvalSymlinks(tmp); err != nil {
-		return nil, fmt.Errorf("cannot resolve %q: %w", tmp, err)
-	}
 	launch, err := seatbelt.Translate(grant, machine, seatbelt.LaunchOptions{
-		Umask: l.umask, Tmp: tmp, Inside: inside, Helper: inside, Trustd: l.system.trustd, Root: l.request.UID == 0,
-		Fresh: append(seatbeltFresh(l.fresh), seatbelt.Fresh{Name: "{" + freshTmp + "}", Path: tmp}),
+		Umask: l.umask, Tmp: tmp.Path, Suffix: suffix, Inside: inside, Helper: inside, Trustd: l.system.trustd, Root: l.request.UID == 0,
+		Fresh: append(seatbeltFresh(l.fresh), tmp),
 	})
 	if err != nil {
 		return nil, err
