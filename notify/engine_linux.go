@@ -101,35 +101,40 @@ func (e *Engine) prepare() (err error) {
 // Run answers until nobody is left to answer, or Close. After an error the
 // kernel answers, with ENOSYS.
 func (e *Engine) Run() error {
-	e.wg.Add(1)
-	err := e.receiveAll()
-	e.wg.Done()
+	ended := make(chan error, 1)
+	e.wg.Go(func() { e.lead(make([]byte, max(int(e.sizes.request), 80)), ended) })
+	err := <-ended
 	if err != nil {
 		e.Close()
 	}
 	return err
 }
 
-func (e *Engine) receiveAll() error {
-	buf := make([]byte, max(int(e.sizes.request), 80))
+// lead waits for a request, starts who waits for the next one, and answers:
+// handing the request over instead would have the caller wait for that.
+func (e *Engine) lead(buf []byte, ended chan<- error) {
 	for {
 		select {
 		case e.active <- struct{}{}:
 		case <-e.ctx.Done():
-			return nil
+			ended <- nil
+			return
 		}
 		r, err := e.next(buf)
 		if err == nil {
-			e.wg.Go(func() { e.serve(r) })
-			continue
+			e.wg.Go(func() { e.lead(buf, ended) })
+			e.serve(r)
+			return
 		}
 		<-e.active
 		switch {
 		case errors.Is(err, errGone):
 		case errors.Is(err, unix.ENOTCONN), e.ctx.Err() != nil:
-			return nil
+			ended <- nil
+			return
 		default:
-			return fmt.Errorf("cannot hear of system calls: %w", err)
+			ended <- fmt.Errorf("cannot hear of system calls: %w", err)
+			return
 		}
 	}
 }
