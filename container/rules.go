@@ -46,10 +46,7 @@ func mappingRules(in input, m guard.Mapping) []rule {
 		return nil
 	}
 	first := ruleOf(top, m.Target, m.Access)
-	first.source, first.kind, first.from = m.Source, m.Kind, m.Rule
-	if top.Path != m.Source {
-		first.id = guard.FileID{}
-	}
+	first.source, first.kind, first.id, first.from = m.Source, m.Kind, m.ID, m.Rule
 	rules := []rule{first}
 	for _, e := range in.Entries {
 		if isBelow(e.Path, m.Source) {
@@ -100,7 +97,7 @@ func submountRules(in input, from, to string, most guard.Access) []rule {
 			target = moved(s.Path, from, to)
 		}
 		r := ruleOf(top, target, most)
-		r.source, r.id, r.kind, r.submount = s.Path, guard.FileID{}, s.Shape, true
+		r.source, r.id, r.kind, r.submount = s.Path, s.ID, s.Shape, true
 		rules = append(rules, r)
 	}
 	return rules

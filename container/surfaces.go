@@ -36,7 +36,6 @@ type rule struct {
 	from           guard.Rule
 	pin            bool // a directory whose name must hold
 	submount       bool // a mount of the host's within a grant
-	sureReadOnly   bool // a read-only bind whose submounts are bound as well
 }
 
 // builder puts a container's mounts together, parents before children.

@@ -16,6 +16,7 @@ type Mapping struct {
 	Target string
 	Access Access // ReadOnly or ReadWrite
 	Kind   Kind
+	ID     FileID
 	Rule   Rule
 }
 
@@ -30,6 +31,7 @@ type Spelling struct {
 type Submount struct {
 	Path  string
 	Shape Kind // of what stands there
+	ID    FileID
 }
 
 // Mappings are the entries of container.mounts.
@@ -55,7 +57,7 @@ func (g *Grant) Submounts() ([]Submount, error) {
 		}
 		o.release()
 		if o.path == m.point && !o.missing() {
-			out = append(out, Submount{Path: m.point, Shape: o.kind})
+			out = append(out, Submount{Path: m.point, Shape: o.kind, ID: o.id})
 		}
 	}
 	slices.SortFunc(out, func(a, b Submount) int {
@@ -86,7 +88,7 @@ func (g *gate) bindMounts() error {
 			return refuse("mount_missing", b.given, b, "cannot mount "+quote(b.given)+": nothing stands there", "make it first, or leave the mount out")
 		}
 		*to = append(*to, b)
-		g.mappings = append(g.mappings, Mapping{Source: b.obj.path, Target: path.Clean(m.Target), Access: access, Kind: b.obj.kind, Rule: b.rule})
+		g.mappings = append(g.mappings, Mapping{Source: b.obj.path, Target: path.Clean(m.Target), Access: access, Kind: b.obj.kind, ID: b.obj.id, Rule: b.rule})
 	}
 	return nil
 }
