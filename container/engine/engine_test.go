@@ -1,0 +1,355 @@
+package engine_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pinfold/container"
+	"pinfold/container/engine"
+	"pinfold/policy"
+)
+
+// fake is an engine of a few canned answers, by method and path.
+type fake struct {
+	answers map[string]string
+	status  map[string]int
+}
+
+// serve makes it answer on a unix socket.
+func (f fake) serve(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pfe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := r.Method + " " + r.URL.Path
+		if code := f.status[key]; code != 0 {
+			w.WriteHeader(code)
+		} else if _, ok := f.answers[key]; !ok {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		fmt.Fprint(w, f.answers[key])
+	})}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+		<-done
+	})
+	return "unix://" + l.Addr().String()
+}
+
+var id = strings.Repeat("ab", 32)
+
+func docker() fake {
+	return fake{answers: map[string]string{
+		"GET /version": `{"Version":"28.0","ApiVersion":"1.51","MinAPIVersion":"1.24","Arch":"amd64"}`,
+		"GET /v1.47/info": `{"ID":"D","OSType":"linux","CgroupVersion":"2","MemoryLimit":true,"SwapLimit":true,"CpuCfsQuota":true,"PidsLimit":true,
+			"SecurityOptions":["name=seccomp,profile=builtin","name=userns"],"LiveRestoreEnabled":true,"KernelVersion":"6.1"}`,
+		"GET /v1.47/containers/" + id + "/json": `{"Id":"` + id + `","Image":"sha256:` + id + `","State":{"Status":"created","StartedAt":"0001-01-01T00:00:00Z"}}`,
+		"GET /v1.47/containers/json":            `[{"Id":"` + id + `"}]`,
+	}, status: map[string]int{}}
+}
+
+func (f fake) open(t *testing.T) *engine.Engine {
+	t.Helper()
+	e, err := engine.Connect(t.Context(), engine.Docker, f.serve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func (f fake) ref() container.Ref {
+	return container.Ref{Provider: engine.Docker, Daemon: "docker:D", ID: id}
+}
+
+// TestInfo: what an engine says is read as it is meant.
+func TestInfo(t *testing.T) {
+	t.Parallel()
+	got, err := docker().open(t).Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Identity != "docker:D" || got.API != "1.47" || !got.Remapped || got.Rootless || got.Cgroup != 2 || !got.LiveRestore ||
+		got.CanLimit != (container.CanLimit{CPU: true, Memory: true, Swap: true, PIDs: true}) || !slices.Equal(got.Security, []string{"seccomp", "userns"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestVersions: engines that speak no version of ours are refused.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	for version, code := range map[string]string{
+		`{"ApiVersion":"1.40","MinAPIVersion":"1.12"}`: "engine_version",
+		`{"ApiVersion":"1.60","MinAPIVersion":"1.48"}`: "engine_version",
+		`{}`: "engine_version",
+		`{"ApiVersion":"1.41","MinAPIVersion":"1.24","Components":[{"Name":"Podman Engine"}]}`: "engine_unexpected",
+		`{"ApiVersion":"1.41","MinAPIVersion":"1.24","Components":[{"Name":"Engine"}]}`:        "",
+		`{"ApiVersion":"1.9","MinAPIVersion":"1.1"}`:                                           "engine_version",
+		`not json`: "engine_unreachable",
+	} {
+		f := docker()
+		f.answers["GET /version"] = version
+		_, err := engine.Connect(t.Context(), engine.Docker, f.serve(t))
+		r, refused := errors.AsType[*policy.Refusal](err)
+		if refused != (code != "") || refused && r.Code != code {
+			t.Errorf("%s: got %v, wanted %q", version, err, code)
+		}
+	}
+}
+
+// TestNeverNone: an engine that fails is an error, whatever is asked.
+func TestNeverNone(t *testing.T) {
+	t.Parallel()
+	f := docker()
+	e := f.open(t)
+	for _, path := range []string{"GET /v1.47/containers/json", "GET /v1.47/containers/" + id + "/json"} {
+		for what, broken := range map[string]func(){
+			"500":      func() { f.status[path] = 500 },
+			"no JSON":  func() { f.answers[path] = "{" },
+			"no more":  func() { f.answers[path] = "" },
+			"redirect": func() { f.status[path] = 301 },
+		} {
+			whole := f.answers[path]
+			broken()
+			if _, err := e.List(t.Context(), map[string]string{"a": ""}); err == nil {
+				t.Errorf("%s of %s: a listing says nothing of it", what, path)
+			}
+			if _, err := e.Inspect(t.Context(), f.ref()); err == nil && strings.Contains(path, id) {
+				t.Errorf("%s of %s: an inspect says nothing of it", what, path)
+			}
+			f.answers[path] = whole
+			delete(f.status, path)
+		}
+	}
+	if _, err := e.List(t.Context(), nil); err == nil {
+		t.Error("everybody's containers are listed")
+	}
+}
+
+// TestOthersContainers: an answer about another container, and a reference to
+// another engine's, are errors.
+func TestOthersContainers(t *testing.T) {
+	t.Parallel()
+	f := docker()
+	f.answers["GET /v1.47/containers/"+id+"/json"] = `{"Id":"` + strings.Repeat("cd", 32) + `"}`
+	e := f.open(t)
+	if _, err := e.Inspect(t.Context(), f.ref()); err == nil {
+		t.Error("another container's answer is taken")
+	}
+	other := f.ref()
+	other.Daemon = "docker:E"
+	if _, err := e.Inspect(t.Context(), other); !errors.Is(err, container.ErrOtherEngine) {
+		t.Errorf("another engine's: %v", err)
+	}
+	short := f.ref()
+	short.ID = id[:12]
+	if _, err := e.Inspect(t.Context(), short); err == nil {
+		t.Error("half an ID is taken")
+	}
+}
+
+// TestGone: a container that isn't there is gone; so it isn't to be started.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	f := docker()
+	delete(f.answers, "GET /v1.47/containers/"+id+"/json")
+	e := f.open(t)
+	s, err := e.Inspect(t.Context(), f.ref())
+	if err != nil || s.Status != container.Gone || s.Alive() {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if err := e.Start(t.Context(), f.ref()); !errors.Is(err, container.ErrNoContainer) {
+		t.Errorf("start: %v", err)
+	}
+}
+
+// TestStartTwice: "not modified" is somebody else's start.
+func TestStartTwice(t *testing.T) {
+	t.Parallel()
+	f := docker()
+	f.status["POST /v1.47/containers/"+id+"/start"] = http.StatusNotModified
+	if err := f.open(t).Start(t.Context(), f.ref()); err == nil {
+		t.Error("somebody else's start passes for ours")
+	}
+}
+
+// TestStatuses: anything but a clear no is alive.
+func TestStatuses(t *testing.T) {
+	t.Parallel()
+	for status, alive := range map[string]bool{
+		"created": false, "configured": false, "initialized": false, "running": true, "paused": true, "restarting": true, "removing": true,
+		"exited": false, "stopped": false, "dead": false, "stopping": true, "unknown": true, "": true,
+	} {
+		f := docker()
+		f.answers["GET /v1.47/containers/"+id+"/json"] = `{"Id":"` + id + `","State":{"Status":"` + status + `"}}`
+		s, err := f.open(t).Inspect(t.Context(), f.ref())
+		if err != nil || s.Alive() != alive {
+			t.Errorf("%q: alive %v, %v", status, s.Alive(), err)
+		}
+	}
+}
+
+// TestImageNames: what isn't one never becomes part of a request.
+func TestImageNames(t *testing.T) {
+	t.Parallel()
+	e := docker().open(t)
+	for _, name := range []string{"", "../containers/json?all=1", "a/../../b", "/a", "a b", "a?x", "a#b", "-rm", "a//b", "a\x00", strings.Repeat("a", 600)} {
+		_, err := e.Resolve(t.Context(), name)
+		if r, ok := errors.AsType[*policy.Refusal](err); !ok || r.Code != "image_name" {
+			t.Errorf("%q: got %v", name, err)
+		}
+	}
+}
+
+// TestSpecs: an engine isn't asked for a container that leaves something open.
+func TestSpecs(t *testing.T) {
+	t.Parallel()
+	e := docker().open(t)
+	whole := container.Spec{
+		Image: "sha256:" + id, Entrypoint: []string{"/x"}, Seccomp: []byte("{}"), Limits: container.Limits{PIDs: 1}, Labels: map[string]string{container.LabelHost: "h"},
+	}
+	for name, change := range map[string]func(*container.Spec){
+		"an image by name": func(s *container.Spec) { s.Image = "a" }, "no entry point": func(s *container.Spec) { s.Entrypoint = nil },
+		"no filter": func(s *container.Spec) { s.Seccomp = nil }, "no bound": func(s *container.Spec) { s.Limits = container.Limits{} },
+		"nobody's": func(s *container.Spec) { s.Labels = nil },
+	} {
+		s := whole
+		change(&s)
+		if _, err := e.Create(t.Context(), s); err == nil || !strings.Contains(err.Error(), "internal error") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func env(vars map[string]string) func(string) string {
+	return func(name string) string { return vars[name] }
+}
+
+// TestEndpoints: where each engine is looked for.
+func TestEndpoints(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	sum := sha256.Sum256([]byte("mine"))
+	meta, err := json.Marshal(map[string]any{"Name": "mine", "Endpoints": map[string]any{"docker": map[string]string{"Host": "unix:///mine.sock"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, home, ".docker/contexts/meta/"+hex.EncodeToString(sum[:])+"/meta.json", string(meta))
+	put(t, home, ".config/containers/podman-connections.json", `{"Connection":{"Connections":{"mine":{"URI":"unix:///pod.sock"}}}}`)
+	current := t.TempDir()
+	put(t, current, "config.json", `{"currentContext":"mine"}`)
+	put(t, current, "contexts/meta/"+hex.EncodeToString(sum[:])+"/meta.json", string(meta))
+	for name, c := range map[string]struct {
+		choice engine.Choice
+		engine string
+		want   string
+	}{
+		"docker, root":             {engine.Choice{}, "docker", "unix:///run/docker.sock unix:///var/run/docker.sock"},
+		"docker, a user":           {engine.Choice{UID: 7}, "docker", "unix:///run/docker.sock unix:///var/run/docker.sock unix:///run/user/7/docker.sock unix://" + home + "/.docker/run/docker.sock"},
+		"DOCKER_HOST":              {engine.Choice{Env: env(map[string]string{"DOCKER_HOST": "unix:///x"})}, "docker", "unix:///x"},
+		"a context":                {engine.Choice{Context: "mine", Env: env(map[string]string{"DOCKER_HOST": "unix:///x"})}, "docker", "unix:///mine.sock"},
+		"DOCKER_CONTEXT":           {engine.Choice{Env: env(map[string]string{"DOCKER_CONTEXT": "mine"})}, "docker", "unix:///mine.sock"},
+		"the current context":      {engine.Choice{Env: env(map[string]string{"DOCKER_CONFIG": current})}, "docker", "unix:///mine.sock"},
+		"the context default":      {engine.Choice{Context: "default", Env: env(map[string]string{"DOCKER_HOST": "tcp://x"})}, "docker", "unix:///run/docker.sock unix:///var/run/docker.sock"},
+		"a context of nobody's":    {engine.Choice{Context: "other"}, "docker", "context_unknown"},
+		"podman, root":             {engine.Choice{}, "podman", "unix:///run/podman/podman.sock"},
+		"podman, a user":           {engine.Choice{UID: 7}, "podman", "unix:///run/user/7/podman/podman.sock"},
+		"podman, a runtime dir":    {engine.Choice{UID: 7, Env: env(map[string]string{"XDG_RUNTIME_DIR": "/r"})}, "podman", "unix:///r/podman/podman.sock"},
+		"CONTAINER_HOST":           {engine.Choice{Env: env(map[string]string{"CONTAINER_HOST": "unix:///y"})}, "podman", "unix:///y"},
+		"a connection":             {engine.Choice{Context: "mine"}, "podman", "unix:///pod.sock"},
+		"a connection of nobody's": {engine.Choice{Context: "other"}, "podman", "context_unknown"},
+	} {
+		c.choice.Home = home
+		if c.choice.Env == nil {
+			c.choice.Env = env(nil)
+		}
+		got, err := c.choice.Endpoints(c.engine)
+		said := strings.Join(got, " ")
+		if r, ok := errors.AsType[*policy.Refusal](err); ok {
+			said = r.Code
+		}
+		if said != c.want {
+			t.Errorf("%s: got %q (%v), wanted %q", name, said, err, c.want)
+		}
+	}
+}
+
+func put(t *testing.T, dir, name, text string) {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOpen: one that is named is never replaced, and none is an error that
+// names the way out.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	here := docker().serve(t)
+	for name, c := range map[string]struct {
+		vars    map[string]string
+		runtime string
+		def     string
+		code    string
+	}{
+		"the first that answers":  {vars: map[string]string{"DOCKER_HOST": here}},
+		"none":                    {vars: map[string]string{"DOCKER_HOST": "unix:///no", "CONTAINER_HOST": "unix:///no"}, code: "no_engine"},
+		"the policy's":            {vars: map[string]string{"DOCKER_HOST": here, "CONTAINER_HOST": "unix:///no"}, runtime: "podman", code: "engine_unreachable"},
+		"the caller's":            {vars: map[string]string{"DOCKER_HOST": here, "CONTAINER_HOST": "unix:///no", "PINFOLD_CONTAINER_RUNTIME": "podman"}, code: "engine_unreachable"},
+		"the policy's over his":   {vars: map[string]string{"DOCKER_HOST": here, "PINFOLD_CONTAINER_RUNTIME": "podman"}, runtime: "docker"},
+		"the operator's":          {vars: map[string]string{"DOCKER_HOST": here, "CONTAINER_HOST": "unix:///no"}, def: "podman", code: "engine_unreachable"},
+		"runc":                    {runtime: "runc", code: "runtime_unavailable"},
+		"one that doesn't exist":  {vars: map[string]string{"PINFOLD_CONTAINER_RUNTIME": "rkt"}, code: "runtime_unknown"},
+		"one that is far away":    {vars: map[string]string{"DOCKER_HOST": "tcp://10.0.0.1:2375"}, runtime: "docker", code: "engine_remote"},
+		"docker that is podman's": {vars: map[string]string{"CONTAINER_HOST": here}, runtime: "podman", code: "engine_unexpected"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		e, err := engine.Open(ctx, engine.Choice{Runtime: c.runtime, Default: c.def, Env: env(c.vars), Home: "/nobody"})
+		cancel()
+		r, refused := errors.AsType[*policy.Refusal](err)
+		if refused != (c.code != "") || refused && (r.Code != c.code || r.Fix == "") {
+			t.Errorf("%s: got %v, wanted %q", name, err, c.code)
+		}
+		if c.code == "no_engine" && !strings.Contains(r.Fix, "PINFOLD_DISABLE_CONTAINER=1") {
+			t.Errorf("no way out in %q", r.Fix)
+		}
+		if err == nil {
+			e.Close()
+		}
+	}
+}
+
+// FuzzInspect: whatever an engine answers is an error or a state, and none
+// runs and has ended.
+func FuzzInspect(f *testing.F) {
+	f.Add(`{"Id":"` + id + `","State":{"Status":"running","StartedAt":"2026-01-01T00:00:00Z"}}`)
+	f.Add(`[]`)
+	f.Fuzz(func(t *testing.T, answer string) {
+		if s, err := engine.ReadState(container.Ref{ID: id}, []byte(answer)); err == nil && s.Alive() && s.Ended() {
+			t.Errorf("%q: %+v", answer, s)
+		}
+	})
+}

@@ -1,0 +1,4 @@
+package image
+
+// Bases are the images that a Dockerfile starts from.
+var Bases = bases
