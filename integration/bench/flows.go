@@ -63,9 +63,9 @@ func ownAddress() (string, bool) {
 
 // bulk is one GiB by the ways that download leaves out.
 func (b *bench) bulk(at string, policies map[string]string) error {
-	get := []string{"curl", "-sS", "-o", "/dev/null", "http://" + at + "/zeros"}
-	socks := []string{"sh", "-c", `exec curl -sS -o /dev/null -x "socks5h://$PINFOLD_PROXY" http://` + at + "/zeros"}
-	m, err := turns(3, b.plain("curl", get...), b.plain("socks", b.wrap(policies["proxy"], socks...)...), b.plain("transparent", b.wrap(policies["transparent"], get...)...))
+	get := []string{"curl", "-sS", "-w", curlTimes, "-o", "/dev/null", "http://" + at + "/zeros"}
+	socks := []string{"sh", "-c", `exec curl -sS -w "` + curlTimes + `" -o /dev/null -x "socks5h://$PINFOLD_PROXY" http://` + at + "/zeros"}
+	m, err := turns(3, b.transfer("curl", get...), b.transfer("socks", b.wrap(policies["proxy"], socks...)...), b.transfer("transparent", b.wrap(policies["transparent"], get...)...))
 	if err != nil {
 		return err
 	}

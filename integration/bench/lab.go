@@ -46,11 +46,24 @@ func (b *bench) wrap(policy string, argv ...string) []string {
 type side struct {
 	name string
 	make func() (*exec.Cmd, error)
+	// told: the command prints the seconds that count, last.
+	told bool
 }
+
+// transfer is a side whose curl tells how long the transfer took, which the
+// start of a process and of a sandbox is no part of.
+func (b *bench) transfer(name string, argv ...string) side {
+	s := b.plain(name, argv...)
+	s.told = true
+	return s
+}
+
+// curlTimes has curl print what transfer reads.
+const curlTimes = "%{time_total}"
 
 // plain is a side whose runs are all alike.
 func (b *bench) plain(name string, argv ...string) side {
-	return side{name, func() (*exec.Cmd, error) {
+	return side{name: name, make: func() (*exec.Cmd, error) {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		cmd.Dir = b.ws
 		return cmd, nil
@@ -76,7 +89,7 @@ func (b *bench) mountsOf(policy string, argv ...string) (side, error) {
 	if at := slices.Index(plan.Args, "--seccomp"); at >= 0 {
 		plan.Args = slices.Delete(plan.Args, at, at+2)
 	}
-	return side{"bubblewrap", func() (*exec.Cmd, error) { return b.bubblewrap(plan.Tool.Path, plan.Args, argv) }}, nil
+	return side{name: "bubblewrap", make: func() (*exec.Cmd, error) { return b.bubblewrap(plan.Tool.Path, plan.Args, argv) }}, nil
 }
 
 // bubblewrap fills in the descriptors, which serve once.
@@ -110,8 +123,12 @@ func (s side) once() (time.Duration, error) {
 		}
 	}()
 	began := time.Now()
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		return 0, fmt.Errorf("cannot run %s: %w\n%s", s.name, err, out)
+	}
+	if s.told {
+		return time.ParseDuration(strings.TrimSpace(string(out)) + "s")
 	}
 	return time.Since(began), nil
 }

@@ -69,7 +69,7 @@ func (b *bench) burst() error {
 	}
 	file := b.policy
 	var took [2]time.Duration
-	for i, s := range []side{{"pinfold", func() (*exec.Cmd, error) {
+	for i, s := range []side{{name: "pinfold", make: func() (*exec.Cmd, error) {
 		// Each with a run directory of its own, as separate runs have.
 		return b.plain("pinfold", b.pinfold, "wrap", "--quiet", "--policy", file, "--workspace", b.ws, "--state", b.state, "--", "true").make()
 	}}, same} {
@@ -145,9 +145,9 @@ func (b *bench) download() error {
 	if err != nil {
 		return err
 	}
-	get := []string{"curl", "-sS", "--noproxy", "", "-o", "/dev/null", "http://" + address + "/"}
+	get := []string{"curl", "-sS", "-w", curlTimes, "--noproxy", "", "-o", "/dev/null", "http://" + address + "/"}
 	tunnel := append([]string{"curl", "-p"}, get[1:]...)
-	m, err := turns(3, b.plain("curl", get...), b.plain("plain", b.wrap(policy, get...)...), b.plain("tunnel", b.wrap(policy, tunnel...)...))
+	m, err := turns(3, b.transfer("curl", get...), b.transfer("plain", b.wrap(policy, get...)...), b.transfer("tunnel", b.wrap(policy, tunnel...)...))
 	if err != nil {
 		return err
 	}
