@@ -53,7 +53,7 @@ func foldedPath(root, path string) (string, error) {
 		return "", fmt.Errorf("internal error: %q is not beneath %q", path, root)
 	}
 	var b strings.Builder
-	b.WriteString("^" + exactly(strings.TrimSuffix(root, "/")+"/"))
+	b.WriteString(beneath(root))
 	if strings.ContainsFunc(rest, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return "", unspeakable(path, "a name that doesn't exist yet, and isn't printable ASCII, has too many spellings")
 	}
@@ -80,7 +80,7 @@ func foldedPath(root, path string) (string, error) {
 func spelledLike(dir, name string) (string, error) {
 	const anything = "[^/]*"
 	var b strings.Builder
-	b.WriteString("^" + exactly(strings.TrimSuffix(dir, "/")+"/"))
+	b.WriteString(beneath(dir))
 	if b.Len()+len(anything) > maxString {
 		return "", unspeakable(dir+"/"+name, "its expression is longer than the profile compiler takes")
 	}

@@ -65,20 +65,14 @@ func (w *writer) otherSpellings(v view) {
 		}
 	}
 	slices.Sort(names)
-	commented := false
+	var found expressions
 	for _, p := range slices.Compact(names) {
 		if v.writableAbove(p) == "" {
 			continue
 		}
-		if !commented {
-			w.comment("nor is one of these names given up or replaced by another spelling of it")
-			commented = true
-		}
 		pattern, err := spelledLike(path.Dir(p), path.Base(p))
-		if err != nil {
-			w.err = firstError(w.err, err)
-			return
-		}
-		w.line("(deny " + keepOps + "\n" + `  (regex #"` + pattern + `$")` + tagOf("deny") + ")")
+		w.err = firstError(w.err, err)
+		found.add(keepOps, path.Dir(p), pattern, nameAlone, p+" isn't given up or replaced by another spelling of it")
 	}
+	w.expressions(&found)
 }

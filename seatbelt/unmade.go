@@ -1,6 +1,7 @@
 package seatbelt
 
 import (
+	"fmt"
 	"path"
 
 	"pinfold/guard"
@@ -19,50 +20,49 @@ const makeOps = "file-write-create file-write-unlink file-mknod"
 // the directory alone. So those directories can't be made either, which is
 // stricter than on Linux.
 func (w *writer) unmade(v view) {
-	made := map[string]bool{}
+	u := unmade{view: v, made: map[string]bool{}}
 	for _, e := range v.entries {
 		if e.Kind == guard.Missing && e.Access != guard.ReadWrite {
 			ops := allOps
 			if e.Access == guard.ReadOnly {
 				ops = writeOps
 			}
-			w.unmadeName(v, e.Path, ops, e.Rule, made)
+			u.name(e.Path, ops, e.Rule)
 		}
 	}
 	for _, n := range v.watches {
-		w.unmadeName(v, n.Path, writeOps, n.Rule, made)
+		u.name(n.Path, writeOps, n.Rule)
 	}
+	w.err = firstError(w.err, u.err)
+	w.expressions(&u.found)
 }
 
-func (w *writer) unmadeName(v view, p, ops string, rule guard.Rule, made map[string]bool) {
-	root := v.writableAbove(p)
+// unmade gathers names that must not be made.
+type unmade struct {
+	view  view
+	found expressions
+	made  map[string]bool // directories on the way that are gathered
+	err   error
+}
+
+func (u *unmade) name(p, ops string, rule guard.Rule) {
+	root := u.view.writableAbove(p)
 	if root == "" {
 		return
 	}
-	w.comment("%s must not be made, in any spelling: %s (%s, %s)", p, rule.Text, rule.Class, rule.Source)
-	w.folded(ops, root, p, true)
+	u.add(ops, root, p, nameAndDown, fmt.Sprintf("%s must not be made, in any spelling: %s (%s, %s)", p, rule.Text, rule.Class, rule.Source))
 	for d := path.Dir(p); d != root; d = path.Dir(d) {
-		if !made[d] {
-			made[d] = true
-			w.comment("nor be moved into place with %s, where there is none yet", d)
-			w.folded(makeOps, root, d, false)
+		if !u.made[d] {
+			u.made[d] = true
+			u.add(makeOps, root, d, nameAlone, fmt.Sprintf("nor be moved into place with %s, where there is none yet", d))
 		}
 	}
 }
 
-// folded denies operations on p, however it is spelled beneath root, and
-// where asked on what is beneath it.
-func (w *writer) folded(ops, root, p string, beneath bool) {
+func (u *unmade) add(ops, root, p, tail, comment string) {
 	pattern, err := foldedPath(root, p)
-	if err != nil {
-		w.err = firstError(w.err, err)
-		return
-	}
-	filter := `#"` + pattern + `$"`
-	if beneath {
-		filter += ` #"` + pattern + `/"`
-	}
-	w.line("(deny " + ops + "\n  (regex " + filter + ")" + tagOf("deny") + ")")
+	u.err = firstError(u.err, err)
+	u.found.add(ops, root, pattern, tail, comment)
 }
 
 // writableAbove is the write grant that p would be made in, or "" where the
