@@ -1,0 +1,61 @@
+//go:build linux
+
+package container_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// hog takes 40 MB in one process.
+const hog = `awk 'BEGIN { s = "0123456789abcdef"; while (length(s) < 40000000) s = s s; print length(s) }'`
+
+// TestLimits: each is enforced, read back before the command runs, and told in
+// the result. An engine that can't is refused.
+func TestLimits(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		limits := func(more map[string]any) map[string]any { return map[string]any{"limits": more} }
+		if info, err := p.e.Info(t.Context()); err != nil {
+			t.Fatal(err)
+		} else if !info.CanLimit.Memory {
+			for field, value := range map[string]any{"memory": "64m", "cpus": 0.5, "pids": 64} {
+				if got := p.wrap(limits(map[string]any{field: value}), "echo ran"); got.code != 125 || got.stdout != "" || !strings.Contains(got.stderr, "limits."+field) {
+					t.Errorf("%s: %v", field, got)
+				}
+			}
+			return
+		}
+		if r, a := p.resultOf(limits(map[string]any{"memory": "24m"}), hog); r.Reason != "oom" || r.Exit != 137 {
+			t.Errorf("memory: %+v\n%v", r, a)
+		}
+		if r, a := p.resultOf(limits(map[string]any{"memory": "200m"}), hog); r.Exit != 0 || r.Usage.PeakMemory < 20<<20 {
+			t.Errorf("memory to spare: %+v\n%v", r.Usage, a)
+		}
+		r, a := p.resultOf(limits(map[string]any{"pids": 24}), `n=0; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do sleep 2 & done; wait`)
+		if !strings.Contains(a.stderr, "fork") || r.Exit == 0 {
+			t.Errorf("pids: %+v\n%v", r, a)
+		}
+		if got := p.wrap(limits(map[string]any{"cpus": 0.5, "tmp": "2m", "file_size": "1m"}),
+			`dd if=/dev/zero of=/tmp/big bs=1M count=4 2>/dev/null; dd if=/dev/zero of=big bs=1M count=2 2>/dev/null; stat -c %s big; df -k /tmp | awk 'NR==2 {print $2}'`); got.stdout != "1048576\n2048\n" {
+			t.Errorf("tmp and file_size: %v", got)
+		}
+		if got := p.wrap(limits(map[string]any{"files": 20}), `n=3; while [ $n -lt 40 ]; do eval "exec $n</dev/null" || break; n=$((n+1)); done; echo $n`); strings.Contains(got.stdout, "40") {
+			t.Errorf("files: %v", got)
+		}
+	})
+}
+
+// TestIdle: a command that says nothing is ended, and one that talks isn't.
+func TestIdle(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		idle := map[string]any{"limits": map[string]any{"idle_timeout": "1s"}}
+		if r, a := p.resultOf(idle, `echo a; sleep 30`); r.Exit != 124 || r.Reason != "timeout" || a.stdout != "a\n" {
+			t.Errorf("%+v\n%v", r, a)
+		}
+		if got := p.wrap(idle, `for i in 1 2 3 4 5; do echo $i; sleep 0.4; done`); got.code != 0 || got.stdout != "1\n2\n3\n4\n5\n" {
+			t.Errorf("%v", got)
+		}
+	})
+}
