@@ -23,7 +23,7 @@ type Dialer struct {
 	// Resolver looks names up; nil means the machine's own.
 	Resolver Resolver
 	// SelfAddrs says what addresses are this machine; nil means that they
-	// are read from the system for each flow, since they change.
+	// are read from the system, anew whenever they change.
 	SelfAddrs func() (HostAddrs, error)
 	// Upstream is the parent proxy; nil for none.
 	Upstream *Upstream
@@ -34,6 +34,8 @@ type Dialer struct {
 	Timeout time.Duration
 	// Budget bounds all that is sent; nil for no bound.
 	Budget *Budget
+
+	own ownAddrs
 }
 
 // Dial decides, resolves, checks and connects. The error is always an
@@ -111,7 +113,7 @@ func (d *Dialer) selfAddrs() (HostAddrs, error) {
 	if d.SelfAddrs != nil {
 		return d.SelfAddrs()
 	}
-	return SystemAddrs()
+	return d.own.get()
 }
 
 func (d *Dialer) connect(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {

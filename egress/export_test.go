@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // Head is what the fuzz tests compare with net/http's reading.
@@ -57,3 +58,12 @@ var (
 	ErrNotTLS   = errNotTLS
 	ErrBadHello = errBadHello
 )
+
+// OwnAddrs are a dialer's: read once, and again when they have changed.
+type OwnAddrs = ownAddrs
+
+// Get is what a dialer asks.
+func (o *ownAddrs) Get() (HostAddrs, error) { return o.get() }
+
+// Fresh keeps what is known for longer, so that time alone changes nothing.
+func (o *ownAddrs) Fresh(d time.Duration) { o.until = time.Now().Add(d) }
