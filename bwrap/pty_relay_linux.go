@@ -28,6 +28,7 @@ type relay struct {
 	finished bool
 	busy     atomic.Bool
 	later    bool // the keys are another program's until the command asks
+	typing   bool // carryInput was started
 
 	moved   atomic.Int64  // bytes carried, both ways
 	drained chan struct{} // closed after the last output
@@ -69,13 +70,21 @@ func (r *relay) watchInput() (err error) {
 	return unix.EpollCtl(r.poll, unix.EPOLL_CTL_ADD, r.wake, wake)
 }
 
-// start takes the terminal and carries.
-func (r *relay) start() {
-	r.enter()
-	go r.carryOutput()
-	if r.t.in >= 0 {
-		go r.carryInput()
+// start carries what the command writes, which may come before anybody here
+// knows that it runs.
+func (r *relay) start() { go r.carryOutput() }
+
+// open takes the terminal and carries what is typed, once the command is in the
+// foreground of the one inside. Before that a key such as Ctrl-Z would stop
+// whoever is, the stub, whom the kernel lets nobody stop: it would be lost. Left
+// with the outer terminal it is a signal for this process, and waits.
+func (r *relay) open() {
+	if !r.hasInput() {
+		return
 	}
+	r.typing = true
+	r.enter()
+	go r.carryInput()
 }
 
 // hasInput reports whether the command's standard input is a terminal. A nil
@@ -328,7 +337,7 @@ func (r *relay) finish(started bool) {
 	r.finished = true
 	r.mu.Unlock()
 	r.master.Close() // also ends a write that waits for a command that has gone
-	if started && r.hasInput() {
+	if r.typing {
 		<-r.quiet
 	}
 	r.closeFDs()

@@ -144,7 +144,11 @@ func (s *launcher) letGo(ctx, serving context.Context) error {
 	if err := s.Process.control.sendGo(); err != nil {
 		return s.brokeOff(ctx, err)
 	}
-	return s.awaitCommand(ctx)
+	if err := s.awaitCommand(ctx); err != nil {
+		return err
+	}
+	s.relay.open()
+	return nil
 }
 
 func (s *launcher) writeRoot(st status) error {
