@@ -264,3 +264,5 @@ func (p *pen) pester(stop chan struct{}) (answered int) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+func okHandler(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }
