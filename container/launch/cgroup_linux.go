@@ -150,6 +150,10 @@ func checkLimits(pid int, info container.Info, want container.Limits) error {
 	if err != nil {
 		return err
 	}
+	return c.check(info, want)
+}
+
+func (c cgroups) check(info container.Info, want container.Limits) error {
 	memory, err := c.number("memory", "memory.limit_in_bytes", "memory.max")
 	cpus, cerr := c.cpus()
 	pids, perr := c.number("pids", "pids.max", "pids.max")
