@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -240,6 +241,39 @@ func (m *mending) fill(p *point, r recipe) (done bool, err error) {
 		return true, fmt.Errorf("nothing stands there any more, so that it could be made from inside: %w", err)
 	}
 	return m.attempt(p, r, false)
+}
+
+// claim makes sure that nobody inside has the new object, and for a file that
+// nobody at all has: a lease on one that is open elsewhere is refused by the
+// kernel, descriptors on their way through a socket counted (fcntl(2)).
+func (m *mending) claim(fd int, obj object, r recipe) (free func(), err error) {
+	if obj.dir {
+		why, err := m.halt.holder(obj)
+		if err == nil && why != "" {
+			err = errors.New(why)
+		}
+		return func() {}, err
+	}
+	file, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	kind := unix.F_WRLCK
+	if r.kind == showReadOnly {
+		kind = unix.F_RDLCK // reading is allowed
+	}
+	for {
+		_, err = unix.FcntlInt(uintptr(file), unix.F_SETLEASE, kind)
+		if !errors.Is(err, unix.EAGAIN) || time.Now().After(m.end) {
+			break
+		}
+		time.Sleep(time.Millisecond) // the host may still be writing
+	}
+	if err != nil {
+		unix.Close(file)
+		return nil, fmt.Errorf("it can't be told whether somebody has it open: %w", err)
+	}
+	return func() { unix.Close(file) }, nil
 }
 
 // step is the journal's line of what was done.
