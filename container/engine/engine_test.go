@@ -185,6 +185,29 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// TestTakenOver: another engine that takes the socket's place knows nothing of
+// the container, and that is no answer.
+func TestTakenOver(t *testing.T) {
+	t.Parallel()
+	f := docker()
+	e := f.open(t)
+	if _, err := e.Inspect(t.Context(), f.ref()); err != nil {
+		t.Fatal(err)
+	}
+	delete(f.answers, "GET /v1.47/containers/"+id+"/json")
+	f.answers["GET /v1.47/info"] = `{"ID":"E","OSType":"linux"}`
+	if s, err := e.Inspect(t.Context(), f.ref()); !errors.Is(err, container.ErrOtherEngine) {
+		t.Errorf("inspect: %v, %v", s.Status, err)
+	}
+	if err := e.Remove(t.Context(), f.ref()); !errors.Is(err, container.ErrOtherEngine) {
+		t.Errorf("remove: %v", err)
+	}
+	f.status["GET /v1.47/info"] = http.StatusInternalServerError
+	if s, err := e.Inspect(t.Context(), f.ref()); err == nil {
+		t.Errorf("nobody knows, and it is %v", s.Status)
+	}
+}
+
 // TestStartTwice: "not modified" is somebody else's start.
 func TestStartTwice(t *testing.T) {
 	t.Parallel()

@@ -201,6 +201,9 @@ func (e *Engine) inspect(ctx context.Context, r container.Ref) (container.State,
 	err := e.client.call(ctx, request{method: "GET", path: e.path(r, "/json")}, &got)
 	switch {
 	case isStatus(err, http.StatusNotFound):
+		if err := e.still(ctx, r); err != nil {
+			return container.State{}, err
+		}
 		return container.State{Ref: r, Status: container.Gone}, nil
 	case err != nil:
 		return container.State{}, fmt.Errorf("cannot inspect container %.12s: %w", r.ID, err)
@@ -208,6 +211,19 @@ func (e *Engine) inspect(ctx context.Context, r container.Ref) (container.State,
 		return container.State{}, fmt.Errorf("cannot inspect container %.12s: the engine answered for %.12s", r.ID, got.ID)
 	}
 	return stateOf(r, got)
+}
+
+// still asks once more who answers, before a container is called gone: since
+// the first time another engine may have taken the socket's place.
+func (e *Engine) still(ctx context.Context, r container.Ref) error {
+	info, err := e.ask(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot tell whether container %.12s is gone: %w", r.ID, err)
+	}
+	if info.Identity != r.Daemon {
+		return fmt.Errorf("cannot tell whether container %.12s is gone: %w (%s made it, %s answers)", r.ID, container.ErrOtherEngine, r.Daemon, info.Identity)
+	}
+	return nil
 }
 
 func stateOf(r container.Ref, got inspectResponse) (container.State, error) {
@@ -320,8 +336,11 @@ func (e *Engine) Remove(ctx context.Context, r container.Ref) error {
 	}
 	q := url.Values{"force": {"1"}, "v": {"1"}}
 	removing := e.client.call(ctx, request{method: "DELETE", path: e.path(r, ""), query: q}, nil)
-	if removing == nil || isStatus(removing, http.StatusNotFound) {
+	if removing == nil {
 		return nil
+	}
+	if isStatus(removing, http.StatusNotFound) {
+		return e.still(ctx, r)
 	}
 	// Somebody else may be removing it at this moment.
 	if s, err := e.inspect(ctx, r); err == nil && s.Status == container.Gone {
