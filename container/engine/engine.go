@@ -27,6 +27,9 @@ type Engine struct {
 	podman   bool
 	client   *client
 
+	// base is what the first greeting told, and isn't changed after.
+	base container.Info
+
 	once     sync.Mutex
 	info     container.Info
 	haveInfo bool
@@ -71,7 +74,7 @@ func (e *Engine) negotiate(ctx context.Context) error {
 			"install docker 20.10 or newer, or podman 4 or newer", nil)
 	}
 	e.client.prefix = "/v" + api
-	e.info = container.Info{Provider: e.name, Endpoint: e.endpoint, Version: v.Version, API: api, Kernel: v.KernelVersion, Arch: v.Arch}
+	e.base = container.Info{Provider: e.name, Endpoint: e.endpoint, Version: v.Version, API: api, Kernel: v.KernelVersion, Arch: v.Arch}
 	return nil
 }
 
@@ -152,7 +155,7 @@ func (e *Engine) ask(ctx context.Context) (container.Info, error) {
 	if got.OSType != "linux" || got.ID == "" {
 		return container.Info{}, fmt.Errorf("it runs %q containers, wanted linux", got.OSType)
 	}
-	info := e.info
+	info := e.base
 	info.Identity = "docker:" + got.ID
 	info.Kernel, info.Runtime, info.LiveRestore = got.KernelVersion, got.DefaultRuntime, got.LiveRestoreEnabled
 	info.Cgroup = cgroupVersion(got.CgroupVersion)

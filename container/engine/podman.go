@@ -22,7 +22,7 @@ func (e *Engine) askPodman(ctx context.Context) (container.Info, error) {
 	if err != nil {
 		return container.Info{}, err
 	}
-	info := e.info
+	info := e.base
 	info.Identity = "podman:" + got.Store.GraphRoot + ":" + id
 	info.Kernel, info.Runtime = got.Host.Kernel, got.Host.OCIRuntime.Name
 	info.Rootless, info.Cgroup = got.Host.Security.Rootless, cgroupVersion(got.Host.CgroupVersion)
