@@ -15,6 +15,7 @@ import (
 // settings are the command line.
 type settings struct {
 	pinfold, srt, fence, out string
+	containersOnly           bool
 	runs, peerRuns, atOnce   int
 	files                    int
 }
@@ -36,6 +37,7 @@ func main() {
 	flag.IntVar(&s.peerRuns, "peer-runs", 10, "launches of each slow peer")
 	flag.IntVar(&s.atOnce, "at-once", 50, "launches at once")
 	flag.IntVar(&s.files, "files", 200_000, "files of the large workspace; 0 leaves it out")
+	flag.BoolVar(&s.containersOnly, "containers-only", false, "measure containers alone")
 	flag.Parse()
 	if err := run(s); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -52,7 +54,11 @@ func run(s settings) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.root)) }()
-	for _, measure := range []func() error{b.launch, b.peers, b.burst, b.memory, b.download, b.flows, b.recovery, b.rules, b.large, b.walk} {
+	measures := []func() error{b.launch, b.peers, b.burst, b.memory, b.download, b.flows, b.recovery, b.rules, b.containers, b.large, b.walk}
+	if s.containersOnly {
+		measures = []func() error{b.containers}
+	}
+	for _, measure := range measures {
 		if err := measure(); err != nil {
 			return err
 		}
