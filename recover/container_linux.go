@@ -124,8 +124,13 @@ func (c *containerRun) exit(s *plan.Stored) plan.Exit {
 	if n.Signal != 0 && e.Code == launch.CodeSignal+n.Signal {
 		e.Signal, e.Reason = n.Signal, string(launch.Signaled)
 	}
-	if c.state.OOM {
+	switch {
+	case c.state.OOM:
 		e.Reason = string(launch.OOM)
+	case !n.Ended && e.Code == launch.CodeRefused:
+		e.Reason = string(launch.Unavailable) // the stub's own end: the command never ran
+	case !n.Ended && e.Code == launch.CodeSignal+int(unix.SIGKILL):
+		e.Signal, e.Reason = int(unix.SIGKILL), string(launch.Signaled)
 	}
 	asked := lastStop(s)
 	if asked != "" || n.Termed {
@@ -184,7 +189,11 @@ func (r *Run) signalContainer(sig unix.Signal) error {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
 	err := r.c.engine.Signal(ctx, r.c.ref, sig)
-	if errors.Is(err, container.ErrNoContainer) {
+	if err == nil {
+		return nil
+	}
+	// It may just have ended, which an engine has its own words for.
+	if s, ierr := r.c.engine.Inspect(ctx, r.c.ref); errors.Is(err, container.ErrNoContainer) || ierr == nil && s.Status != container.Running {
 		return ErrEnded
 	}
 	return err
@@ -292,7 +301,7 @@ func (r *Run) endContainer(ctx context.Context, grace time.Duration, done *Stopp
 		}
 	}
 	waiting, cancel := context.WithTimeout(ctx, grace)
-	_, err := r.c.engine.Wait(waiting, r.c.ref)
+	state, err := r.c.engine.Wait(waiting, r.c.ref)
 	expired := waiting.Err() != nil && ctx.Err() == nil
 	cancel()
 	switch {
@@ -307,12 +316,15 @@ func (r *Run) endContainer(ctx context.Context, grace time.Duration, done *Stopp
 		if err := r.c.engine.Stop(ctx, r.c.ref, 0); err != nil {
 			return err
 		}
+		killed, cancel := context.WithTimeout(ctx, deathTime)
+		state, err = r.c.engine.Wait(killed, r.c.ref)
+		cancel()
+		if err != nil && !errors.Is(err, container.ErrNoContainer) {
+			return fmt.Errorf("cannot end the launch of %q: %w", r.stored.Path, err)
+		}
 	}
-	if r.c.state, err = r.c.engine.Inspect(ctx, r.c.ref); err != nil {
-		return err
-	}
-	if r.c.state.Alive() {
-		return fmt.Errorf("cannot end the launch of %q: its container is still %s", r.stored.Path, r.c.state.Status)
+	if r.c.state = state; err != nil { // the supervisor has removed it by now
+		r.c.state.Status = container.Gone
 	}
 	stored, err := plan.ReadRecord(r.stored.Path)
 	if err != nil {

@@ -80,7 +80,7 @@ func (r *running) checkVerdict(what string, round int) {
 		return
 	}
 	allowed := map[string][]string{
-		"supervisor": {"exited 5", "interrupted 9", "interrupted 143", "interrupted 137"},
+		"supervisor": {"exited 5", "interrupted 9", "interrupted 143", "interrupted 137", "interrupted 125", "unavailable 125"},
 		"container":  {"exited 5", "signaled 137", "unavailable 125"},
 		"stop":       {"exited 5", "interrupted 9", "interrupted 143", "interrupted 125", "unavailable 125"},
 		"nothing":    {"exited 5"},

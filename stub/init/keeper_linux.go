@@ -124,12 +124,14 @@ func (k *keeper) turn(timeout int) bool {
 // container has used, which is gone with pid 1.
 const goodbyeTime = 5000 // milliseconds
 
-// leave ends the container as the command ended.
+// leave ends the container as the command ended. What never ran leaves no note.
 func (k *keeper) leave() {
 	end := endOf(k.child)
-	if end.Signal != 0 {
+	switch {
+	case !k.child.running:
+	case end.Signal != 0:
 		k.note(wire.NoteSignal + " " + itoa(uint64(end.Signal)))
-	} else {
+	default:
 		k.note(wire.NoteExit + " " + itoa(uint64(end.Code)))
 	}
 	if k.socket >= 0 && !k.hailed && sendOn(k.socket, wire.EncodeEnded(end), nil) == nil {
