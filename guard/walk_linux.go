@@ -175,6 +175,9 @@ func (k *worker) directory(d *dirNode) error {
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
+		if errors.Is(err, unix.ENOENT) {
+			break // removed since it was opened, so that nothing is in it
+		}
 		if err != nil {
 			return fmt.Errorf("cannot list %q: %w", d.path(), err)
 		}
@@ -263,7 +266,11 @@ func (k *worker) openRoot(d *dirNode) error {
 // unreadable notes a directory that its owner could open up from inside.
 func (k *worker) unreadable(d *dirNode) error {
 	var st unix.Stat_t
-	if err := unix.Fstatat(d.up.fd, d.name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	err := unix.Fstatat(d.up.fd, d.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.ENOENT) {
+		return nil // gone
+	}
+	if err != nil {
 		return fmt.Errorf("cannot look at %q: %w", d.path(), err)
 	}
 	if st.Uid == k.w.req.uid {

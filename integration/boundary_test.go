@@ -295,6 +295,7 @@ func TestGuardedNameAtTheEnd(t *testing.T) {
 	r := l.start(t, launch{policy: workspaceOnly(), argv: []string{"sh", "-c", "touch " + l.run + "/ready; while :; do echo x >" + l.ws + "/.envrc; done"}})
 	r.await(t, l.run+"/ready")
 	must(t, r.Process.Signal(unix.SIGSTOP)) // so that it clears nothing more
+	eventually(t, "it stands", func() bool { return statFields(t, r.Process.Pid)[0] == "T" })
 	eventually(t, "the name is taken", func() bool { _, err := os.Stat(l.ws + "/.envrc"); return err == nil })
 	must(t, r.Process.Kill())
 	<-r.done
