@@ -158,6 +158,15 @@ func (c *container) send(t *testing.T, b []byte, fds ...int) {
 	}
 }
 
+// hangUp ends the conversation. The descriptor stays until the test's end:
+// closed here and there it could be another test's by then.
+func (c *container) hangUp(t *testing.T) {
+	t.Helper()
+	if err := unix.Shutdown(c.conn, unix.SHUT_RDWR); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // order gives the orders.
 func (c *container) order(t *testing.T) {
 	t.Helper()
@@ -366,8 +375,7 @@ func TestKeeperOffersItsListenersAgain(t *testing.T) {
 	}
 	for range 3 {
 		first := inode(t, c.offer[0])
-		unix.Close(c.conn)
-		unix.Close(c.socket)
+		c.hangUp(t)
 		c.listen(t)
 		if again := c.accept(t); !again {
 			t.Fatal("the call doesn't say that it isn't the first")
@@ -400,7 +408,7 @@ func TestKeeperEndsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	c := contain("sh", "-c", "echo ran")
 	c.start(t)
-	unix.Close(c.conn)
+	c.hangUp(t)
 	if err := c.cmd.Wait(); c.cmd.ProcessState.ExitCode() != 125 {
 		t.Errorf("it ended with %v", err)
 	}
@@ -415,8 +423,10 @@ func TestKeeperEndsUnattended(t *testing.T) {
 	t.Parallel()
 	c := contain("sh", "-c", "echo up; while [ ! -e /tmp/end ]; do sleep 0.05; [ -s /tmp/never ] && exit; n=$((n+1)); [ $n -gt 10 ] && exit 9; done")
 	c.run(t)
-	unix.Close(c.conn)
-	unix.Close(c.socket)
+	if err := os.Remove(c.dir + "/s"); err != nil {
+		t.Fatal(err)
+	}
+	c.hangUp(t)
 	err := c.cmd.Wait()
 	if code := c.cmd.ProcessState.ExitCode(); code != 9 {
 		t.Errorf("it ended with %d, %v", code, err)
