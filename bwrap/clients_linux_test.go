@@ -46,6 +46,7 @@ func newClientLab(t *testing.T) *clientLab {
 	t.Cleanup(plain.Close)
 	secure := httptest.NewUnstartedServer(handler)
 	secure.EnableHTTP2 = true
+	secure.Config.ErrorLog = quietLog()
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
 	// The test server's certificate is for example.com.

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/cgi"
@@ -38,7 +39,9 @@ func newProgramLab(t *testing.T) *programLab {
 	web := l.web(t)
 	plain := httptest.NewServer(web)
 	t.Cleanup(plain.Close)
-	secure := httptest.NewTLSServer(web)
+	secure := httptest.NewUnstartedServer(web)
+	secure.Config.ErrorLog = quietLog() // of clients that are cut off
+	secure.StartTLS()
 	t.Cleanup(secure.Close)
 	file(t, filepath.Join(l.dir, "ca.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})))
 	l.routes[8080] = plain.Listener.Addr().String()
@@ -49,6 +52,8 @@ func newProgramLab(t *testing.T) *programLab {
 	l.routes[6379] = startRedis(t)
 	return l
 }
+
+func quietLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
 // clients are the programs that are the test's own.
 func (l *programLab) clients(t *testing.T) {

@@ -163,6 +163,7 @@ func (l *clientLab) attemptBy(t *testing.T, mode policy.NetworkMode, p program) 
 	if code == "0" || err != nil || ms >= 1000 {
 		t.Errorf("%s: denied: code %s, %s ms later: %q", mode, code, late, denied)
 	}
+	t.Logf("%s: the denied try took %s ms more than the allowed one", mode, late)
 	if !slices.ContainsFunc(own.events.all(), func(e event.Event) bool { return e.Action == event.Denied }) {
 		t.Errorf("%s: no event says that anything was denied: %q", mode, denied)
 	}
