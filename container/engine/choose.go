@@ -98,11 +98,25 @@ func (c Choice) connect(ctx context.Context, name string) (*Engine, error) {
 	for _, endpoint := range endpoints {
 		e, err := Connect(ctx, name, endpoint)
 		if err == nil {
+			err = e.introduce(ctx)
+		}
+		if err == nil {
 			return e, nil
 		}
 		errs = append(errs, err)
 	}
 	return nil, errs[0]
+}
+
+// introduce has the engine say what it is while its caller still looks at
+// other things; nobody has to wait for it later.
+func (e *Engine) introduce(ctx context.Context) error {
+	_, err := e.Info(ctx)
+	if err == nil {
+		return nil
+	}
+	e.client.close()
+	return e.unavailable("engine_silent", err.Error(), startHint(e.name), err)
 }
 
 // Endpoints are where an engine may listen, in order. A context or a variable

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -32,12 +33,29 @@ func listening() ([]string, error) {
 		if len(fields) < 8 || fields[3] != "00010000" {
 			continue
 		}
-		// The path is the rest of the line, blanks included.
-		if i := strings.Index(s.Text(), " /"); i >= 0 {
-			out = append(out, s.Text()[i+1:])
+		// The path is the rest of the line, blanks included. One that was bound
+		// by a relative path can't be placed.
+		i := strings.Index(s.Text(), " /")
+		if i < 0 {
+			continue
+		}
+		if path, ok := socketAt(s.Text()[i+1:]); ok {
+			out = append(out, path)
 		}
 	}
 	return out, s.Err()
+}
+
+// socketAt is where a socket stands by its canonical path, if it does still: a
+// name that was removed is nobody's to connect to.
+func socketAt(path string) (string, bool) {
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return "", false
+	}
+	path = filepath.Join(dir, filepath.Base(path))
+	st, err := os.Lstat(path)
+	return path, err == nil && st.Mode()&os.ModeSocket != 0
 }
 
 // openFiles and processes are what this process may hand on: a container
