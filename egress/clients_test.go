@@ -4,8 +4,10 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -83,6 +85,7 @@ func (l *clientLab) run(name string, args ...string) string {
 	cmd.Dir = l.dir
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + l.dir, "TMPDIR=" + l.dir, "PYENV_ROOT=" + os.Getenv("PYENV_ROOT"),
+		"RUSTUP_HOME=" + cmp.Or(os.Getenv("RUSTUP_HOME"), filepath.Join(os.Getenv("HOME"), ".rustup")), "CARGO_HOME=" + filepath.Join(l.dir, "cargo"),
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "PIP_DISABLE_PIP_VERSION_CHECK=1",
 	},
 		append(egress.ProxyEnv(l.addr), egress.SSHEnv(self)...)...)
@@ -230,6 +233,7 @@ func TestPackageManagers(t *testing.T) {
 	t.Parallel()
 	l := newClientLab(t)
 	tgz := tarball(t, map[string]string{"package/package.json": `{"name":"left","version":"1.0.0"}`, "package/index.js": "module.exports=1"})
+	crate := tarball(t, map[string]string{"left-1.0.0/Cargo.toml": "[package]\nname = \"left\"\nversion = \"1.0.0\"\n", "left-1.0.0/src/lib.rs": ""})
 	l.web("registry.example", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/left":
@@ -238,6 +242,12 @@ func TestPackageManagers(t *testing.T) {
 			}})
 		case "/left.tgz":
 			w.Write(tgz)
+		case "/index/config.json":
+			io.WriteString(w, `{"dl":"http://registry.example/{crate}.crate"}`)
+		case "/index/le/ft/left":
+			fmt.Fprintf(w, `{"name":"left","vers":"1.0.0","deps":[],"cksum":"%x","features":{},"yanked":false}`+"\n", sha256.Sum256(crate))
+		case "/left.crate":
+			w.Write(crate)
 		case "/x.example/m/@v/v1.0.0.info":
 			io.WriteString(w, `{"Version":"v1.0.0"}`)
 		case "/x.example/m/@v/v1.0.0.mod":
@@ -261,6 +271,22 @@ func TestPackageManagers(t *testing.T) {
 		own.want(t, `"Version": "v1.0.0"`, "env", append(goEnv, "mod", "download", "-json", "x.example/m@v1.0.0")...)
 		goEnv[0] = "GOPROXY=http://denied.example"
 		own.want(t, "403", "env", append(goEnv, "mod", "download", "-json", "x.example/n@v1.0.0")...)
+	})
+	t.Run("cargo", func(t *testing.T) {
+		own, inner := *l, *l.lab
+		own.lab = &inner
+		for _, host := range []string{"registry", "denied"} {
+			writeFile(t, filepath.Join(l.dir, host, "Cargo.toml"), "[package]\nname = \"app\"\nversion = \"0.1.0\"\n[dependencies]\nleft = {version = \"1\", registry = \"lab\"}\n")
+			writeFile(t, filepath.Join(l.dir, host, "src", "lib.rs"), "")
+		}
+		fetch := func(host string) []string {
+			return []string{
+				"fetch", "--manifest-path", filepath.Join(l.dir, host, "Cargo.toml"), "--config", "net.retry=0",
+				"--config", fmt.Sprintf("registries.lab.index='sparse+http://%s.example/index/'", host),
+			}
+		}
+		own.want(t, "Downloaded left v1.0.0", "cargo", fetch("registry")...)
+		own.want(t, "403", "cargo", fetch("denied")...)
 	})
 	t.Run("pip", func(t *testing.T) {
 		own, inner := *l, *l.lab
