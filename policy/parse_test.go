@@ -41,6 +41,7 @@ func fullPolicy(t *testing.T) *policy.Policy {
 		Write: []policy.PathRule{
 			{Text: "~/.cache/go-build", Optional: true, Source: "write[0]"},
 			{Text: "~/go/pkg/mod", Optional: true, Source: "write[1]"},
+			{Text: "~/go/pkg/sumdb", Optional: true, Source: "write[2]"},
 			{Text: "{workspace}", Source: "write[0]"},
 			{Text: "~/.cache/go-build", Optional: true, Source: "write[1]"},
 			{Text: "/w/[x]", Literal: true, Source: "write[2]"},
@@ -124,7 +125,7 @@ func TestParsePositions(t *testing.T) {
 				t.Errorf("%s: %s is given at %v, want %v", file, name, got, place)
 			}
 		}
-		if at := p.Write[2].At; at.Line == 0 || at.File != file {
+		if at := p.Write[3].At; at.Line == 0 || at.File != file {
 			t.Errorf("%s: a path stands at %v", file, at)
 		}
 	}
