@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -131,13 +133,34 @@ func (l *prepared) contain(ctx context.Context, g *guard.Grant, e *engine.Engine
 	c, err := e.Plan(ctx, g, container.Options{
 		Image: image, Stub: stub, StubSHA256: sum, Handover: l.dirs.Handover, Scratch: l.dirs.Scratch, Relays: l.dirs.Relays,
 		UID: l.request.UID, GID: l.request.GID, Args: []string{wire.ContainerArg},
-		Labels: launch.Labels(l.request.State, l.request.Owner),
+		Labels: launch.Labels(l.request.State, l.request.Owner), Tools: sharedPrograms(l.request.Share),
 	})
 	if err != nil {
 		return nil, err
 	}
 	nameFresh(c.Plan, append(l.fresh, bwrap.Fresh{Name: "{launch}", Path: l.dirs.Root}))
 	return containerBoundary{engine: e, launch: c, dirs: l.dirs, l: l}, nil
+}
+
+// sharedPrograms are the programs among what the caller shares: a client of
+// its own, which is to be found before any of the image's. The guard has let
+// the paths through, and the mount is of what stands there.
+func sharedPrograms(share []string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, path := range share {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			continue // the guard's to say
+		}
+		st, err := os.Lstat(real)
+		if err != nil || !st.Mode().IsRegular() || st.Mode().Perm()&0o111 == 0 || seen[filepath.Base(real)] {
+			continue
+		}
+		seen[filepath.Base(real)] = true
+		out = append(out, real)
+	}
+	return out
 }
 
 // nameFresh replaces the directories that were made for this launch by their

@@ -168,6 +168,25 @@ func TestToolbelt(t *testing.T) {
 	})
 }
 
+// TestSharedProgram: a client that the caller shares stands first on PATH, and
+// nothing else of its directory shows. (The image's shell runs programs of its
+// own before it looks, so the name is none of theirs.)
+func TestSharedProgram(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		protected := filepath.Join(p.home, "daemon")
+		p.mkdir(protected)
+		program := filepath.Join(protected, "pf-client")
+		if err := os.WriteFile(program, []byte("#!/bin/sh\necho the shared one\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		p.give(program)
+		if got := p.wrap(nil, "pf-client; echo $PATH; touch "+program+" 2>/dev/null && echo writes; ls "+protected, "--protect", protected, "--share", program); got.code != 0 || got.stdout != "the shared one\n/.pinfold/bin:/bin\npf-client\n" {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
 // TestResume: a supervisor killed in mid-transfer and another in its place:
 // what asks meanwhile waits, and is served.
 func TestResume(t *testing.T) {
