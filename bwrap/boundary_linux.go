@@ -39,6 +39,7 @@ type boundary struct {
 	wake   int // an eventfd: the run is over
 	points []point
 	mounts map[int]seenMount // by id, what was there at the last look
+	noted  map[string]bool   // places of the host's mounts that were let be
 	taker  *taker
 
 	notice func(string)
@@ -78,7 +79,7 @@ func (s *launcher) watchBoundary(ctx context.Context) error {
 
 func newBoundary(p *Process) (*boundary, error) {
 	b := &boundary{
-		launch: p.launch, judge: p.launch.judge, init: p.family.init.pid, root: -1, table: -1, wake: -1, mountNS: -1, userNS: -1, done: make(chan struct{}),
+		launch: p.launch, judge: p.launch.judge, init: p.family.init.pid, root: -1, table: -1, wake: -1, mountNS: -1, userNS: -1, done: make(chan struct{}), noted: map[string]bool{},
 		notice: p.notice, emit: p.emit, kill: func() { p.Kill(BoundaryLost) },
 		makePoint: func(g Ghost) error { return p.leases.makeLate(g, p.o.Record) },
 	}

@@ -95,10 +95,12 @@ func (m *mending) newMounts() *loss {
 		if have, known := m.mounts[p.ID]; known && have.Is(p) {
 			continue
 		}
-		if !m.shows(p) {
-			continue // as long as that is so: it is looked at again the next time
-		}
-		l := m.judgeShown(p)
+		var l *loss
+		if m.shows(p) {
+			if l = m.judgeShown(p); l == nil {
+				m.harmless[p.ID] = p
+			}
+		} // else it is looked at again the next time
 		if l == nil {
 			if err := m.letBe(p); err != nil {
 				return tableLoss(err)
@@ -115,12 +117,13 @@ func (m *mending) newMounts() *loss {
 	return nil
 }
 
-// letBe notes a mount that does no harm, for whoever compares the table later.
+// letBe notes a mount that does no harm, or that nobody inside can get at, once,
+// for whoever compares the table later. From here on it is this side's to watch.
 func (m *mending) letBe(p guard.MountPoint) error {
-	if _, known := m.harmless[p.ID]; known {
+	if m.noted[p.Path] {
 		return nil
 	}
-	m.harmless[p.ID] = p
+	m.noted[p.Path] = true
 	return m.taker.log(plan.ActionLetBe, plan.KindMount, p.Path, "")
 }
 

@@ -70,7 +70,8 @@ func (p *process) path(name string) string {
 func (p *process) read(name string) ([]byte, error) {
 	b, err := os.ReadFile(p.path(name))
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL):
+		// EINVAL: it has given up its namespaces already (fs/proc_namespace.c)
 		return nil, fmt.Errorf("process %d: %w", p.pid, errGone)
 	case err != nil:
 		return nil, fmt.Errorf("cannot look at process %d: %w", p.pid, err)

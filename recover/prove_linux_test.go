@@ -278,7 +278,7 @@ func TestKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Kill(); err != nil {
+	if err := p.Kill(); err != nil || !ended(v.Root) {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(10 * time.Second)
