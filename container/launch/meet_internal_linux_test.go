@@ -77,7 +77,9 @@ func TestMeeting(t *testing.T) {
 	} {
 		dial(t, dir, b)
 	}
-	unix.Close(dial(t, dir, nil))
+	if err := unix.Shutdown(dial(t, dir, nil), unix.SHUT_RDWR); err != nil { // not closed twice: the number may be another test's by then
+		t.Fatal(err)
+	}
 	dial(t, dir, hail(m, nil))
 	c, p, err := m.answer(t.Context(), false, running)
 	if err != nil || p.pid != os.Getpid() {
@@ -113,6 +115,28 @@ func TestMeetingRefuses(t *testing.T) {
 		cancel()
 		if !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestMeetingWaitsForNoOther: where it is known who will call, others who call
+// and say nothing don't hold it up.
+func TestMeetingWaitsForNoOther(t *testing.T) {
+	t.Parallel()
+	m, dir := testMeeting(t)
+	m.first = os.Getppid()
+	var silent []int
+	for range 8 {
+		silent = append(silent, dial(t, dir, nil))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), hailTime/2)
+	defer cancel()
+	if _, _, err := m.answer(ctx, true, running); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("another process was answered: %v", err)
+	}
+	for _, fd := range silent {
+		if n, err := unix.Read(fd, make([]byte, 1)); n != 0 || err != nil {
+			t.Errorf("a call of another process is still open: %d, %v", n, err)
 		}
 	}
 }

@@ -23,6 +23,10 @@ type meeting struct {
 	dir   *os.File
 	fd    int
 	nonce [wire.NonceSize]byte
+	// first is the pid of the container's first process where the record has
+	// it, else 0. The command may call too by then, as often as it likes: what
+	// another process has to say isn't waited for.
+	first int
 }
 
 // newNonce draws what tells this launch from others, and leaves it for the
@@ -190,9 +194,12 @@ func (m *meeting) prove(fd int, again bool, inspect func() (container.State, err
 		p.pidfd, err = peerPidfd(fd, p.pid)
 	}
 	c, cerr := newTalk(fd)
-	if err != nil || p.pid <= 0 || cerr != nil {
+	if err != nil || p.pid <= 0 || cerr != nil || m.first != 0 && p.pid != m.first {
 		c.close()
-		return nil, p, errNotTheStub // it has gone already, or has no pid here
+		if p.pidfd >= 0 {
+			unix.Close(p.pidfd)
+		}
+		return nil, p, errNotTheStub // it has gone already, has no pid here, or is another
 	}
 	err = m.check(c, p, again, inspect)
 	if err != nil {

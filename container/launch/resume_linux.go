@@ -134,6 +134,7 @@ func (p *Process) meetAgain(ctx context.Context, s *plan.Stored) error {
 		return err
 	}
 	defer m.close()
+	m.first = s.Root.Init.PID
 	ctx, cancel := context.WithTimeoutCause(ctx, resumeTime, errors.New("cannot take over the launch: its stub doesn't call"))
 	defer cancel()
 	p.talk, p.stub, err = m.answer(ctx, true, func() (container.State, error) { return p.o.Provider.Inspect(ctx, p.ref) })
