@@ -43,6 +43,9 @@ integration: build ## attack real sandboxes as the calling user
 redteam: build ## run the shared red-team cases (needs root)
 	PINFOLD_REDTEAM=../shared/redteam go test -count=1 -timeout 40m -run TestRedteam -v ./integration/
 
+containers: build ## test the container tier on every engine that answers
+	PINFOLD_BIN=$(CURDIR)/bin/pinfold PINFOLD_INTEGRATION=1 go test -count=1 -timeout 30m -skip TestRedteam ./integration/container/
+
 chaos: build ## kill launches at random moments, 200 times
 	PINFOLD_CHAOS=200 PINFOLD_INTEGRATION=1 go test -count=1 -timeout 20m -run TestChaos -v ./integration/
 
@@ -73,4 +76,4 @@ clean: ## remove what was built
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: build setup demo test unit race chaos integration redteam lint fuzz cross mac-acceptance golden bench clean help print-race
+.PHONY: build setup demo test unit race containers chaos integration redteam lint fuzz cross mac-acceptance golden bench clean help print-race
