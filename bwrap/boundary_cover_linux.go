@@ -53,7 +53,8 @@ func (m *mending) cover(p *point, r recipe, got identity) error {
 		p.kind = wire.CheckEmptyFile
 	}
 	m.did = append(m.did, p.path)
-	return m.taker.log(plan.ActionMended, plan.KindMount, p.path, "")
+	m.note(plan.ActionMended, p.path)
+	return nil
 }
 
 // reachable looks for ways to an object that could be written through, and

@@ -75,9 +75,7 @@ func (b *boundary) same() bool {
 
 func (m *mending) letGo() {
 	if m.halt != nil {
-		if err := m.taker.log(plan.ActionSettled, plan.KindMount, "", ""); err != nil {
-			m.errs = append(m.errs, err)
-		}
+		m.note(plan.ActionSettled, "")
 		m.halt.letGo()
 	}
 	took := time.Since(m.began)
@@ -96,10 +94,18 @@ func (m *mending) stop() error {
 	var err error
 	m.halt, err = stopInside(m.init)
 	m.end = time.Now().Add(settleWait)
-	if err != nil {
-		return err
+	if err == nil {
+		m.note(plan.ActionMending, "")
 	}
-	return m.taker.log(plan.ActionMending, plan.KindMount, "", "")
+	return err
+}
+
+// note writes a step into the journal. That it can't, on a full disk, is no
+// reason to end the run: it may be that it can't be adopted, and it is told.
+func (m *mending) note(action, path string) {
+	if err := m.taker.log(action, plan.KindMount, path, ""); err != nil && len(m.errs) == 0 {
+		m.errs = append(m.errs, err)
+	}
 }
 
 // mendPoints mends the paths that differ, those above before those beneath.
@@ -207,7 +213,8 @@ func (m *mending) attempt(p *point, r recipe, late bool) (done bool, err error) 
 	got := m.identify(p.path)
 	switch {
 	case notThere(got.err) && (p.up.readOnly || m.outOfReach(p.path)):
-		return true, m.giveUp(p, got) // nobody inside can make it
+		m.giveUp(p, got) // nobody inside can make it
+		return true, nil
 	case got.err == unix.ENOENT:
 		if late {
 			return m.fill(p, r)
@@ -223,9 +230,9 @@ func (m *mending) attempt(p *point, r recipe, late bool) (done bool, err error) 
 }
 
 // giveUp leaves a place without its cover.
-func (m *mending) giveUp(p *point, got identity) error {
+func (m *mending) giveUp(p *point, got identity) {
 	p.want, m.gone[p.path] = got, true
-	return m.taker.log(plan.ActionGone, plan.KindMount, p.path, "")
+	m.note(plan.ActionGone, p.path)
 }
 
 // fill does with a name that the host has left empty as the launch does with
@@ -235,7 +242,8 @@ func (m *mending) fill(p *point, r recipe) (done bool, err error) {
 	if r.rule.Class == guard.ClassGuarded || r.rule.Class == guard.ClassDefault {
 		m.taker.watches = append(m.taker.watches, guard.Watch{Path: p.path, Rule: r.rule})
 		p.watched = true
-		return true, m.giveUp(p, identity{err: unix.ENOENT})
+		m.giveUp(p, identity{err: unix.ENOENT})
+		return true, nil
 	}
 	if err := m.makePoint(Ghost{Path: p.path, Dir: len(r.content) == 0}); err != nil {
 		return true, fmt.Errorf("nothing stands there any more, so that it could be made from inside: %w", err)

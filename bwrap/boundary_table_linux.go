@@ -102,9 +102,7 @@ func (m *mending) newMounts() *loss {
 			}
 		} // else it is looked at again the next time
 		if l == nil {
-			if err := m.letBe(p); err != nil {
-				return tableLoss(err)
-			}
+			m.letBe(p)
 			continue
 		}
 		if err := m.unmount(p.Path); err != nil {
@@ -119,12 +117,11 @@ func (m *mending) newMounts() *loss {
 
 // letBe notes a mount that does no harm, or that nobody inside can get at, once,
 // for whoever compares the table later. From here on it is this side's to watch.
-func (m *mending) letBe(p guard.MountPoint) error {
-	if m.noted[p.Path] {
-		return nil
+func (m *mending) letBe(p guard.MountPoint) {
+	if !m.noted[p.Path] {
+		m.noted[p.Path] = true
+		m.note(plan.ActionLetBe, p.Path)
 	}
-	m.noted[p.Path] = true
-	return m.taker.log(plan.ActionLetBe, plan.KindMount, p.Path, "")
 }
 
 func tableLoss(err error) *loss {
