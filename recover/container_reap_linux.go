@@ -134,6 +134,9 @@ func (r *reaper) containerLeft(ctx context.Context, e *engine.Engine, s containe
 		return true
 	}
 	if !r.o.DryRun {
+		if r.settledElsewhere(ctx, e, s) {
+			return false
+		}
 		if s.Alive() {
 			err = e.Stop(ctx, s.Ref, reapGrace)
 		} else {
@@ -148,6 +151,20 @@ func (r *reaper) containerLeft(ctx context.Context, e *engine.Engine, s containe
 		r.did(KindContainer, s.Ref.ID)
 	}
 	return r.o.DryRun
+}
+
+// settledElsewhere takes a container away by its record where that lies outside
+// the state directory and nobody has named it, so that it still learns of its
+// end: with the container goes all that tells.
+func (r *reaper) settledElsewhere(ctx context.Context, e *engine.Engine, s container.State) bool {
+	record := s.Labels[container.LabelRecord]
+	if record == "" || slices.Contains(r.seen, record) {
+		return false
+	}
+	r.seen = append(r.seen, record)
+	r.settle(ctx, []string{record})
+	now, err := e.Inspect(ctx, s.Ref)
+	return err == nil && now.Status == container.Gone
 }
 
 // dirsOf are the directories of launches that a container has mounted.

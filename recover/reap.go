@@ -65,6 +65,7 @@ type reaper struct {
 	done Reaped
 	errs []error
 	kept []string // directories that containers have mounted
+	seen []string // records
 }
 
 // Reap clears what killed launches left: mount points, directories made for
@@ -77,7 +78,8 @@ func Reap(ctx context.Context, o ReapOptions) (Reaped, error) {
 	if err != nil {
 		return r.done, err
 	}
-	ended := r.settle(ctx, append(paths, o.Records...))
+	r.seen = append(paths, o.Records...)
+	ended := r.settle(ctx, r.seen)
 	if r.kept, err = launch.Kept(o.State); err != nil {
 		r.errs = append(r.errs, err)
 	}

@@ -260,6 +260,26 @@ func TestReap(t *testing.T) {
 	})
 }
 
+// TestReapRecordsTheEnd: a record that lies elsewhere and that nobody named
+// learns how its launch ended, since the container is gone afterwards.
+func TestReapRecordsTheEnd(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		lost := p.start(nil, loop)
+		lost.killSupervisor()
+		id := lost.stored().Container.ID
+		if got := p.call("reap"); got.code != 0 || strings.Count(got.stdout, id) != 1 {
+			t.Errorf("%v", got)
+		}
+		if got := p.call("wait", "--record", lost.record); got.code != 9 {
+			t.Errorf("%v", got)
+		}
+		if list := p.containers(t.Context()); len(list) != 0 {
+			t.Errorf("%v", list)
+		}
+	})
+}
+
 // TestManyAtOnce: twenty launches share a state directory and a workspace.
 func TestManyAtOnce(t *testing.T) {
 	everyEngine(t, func(t *testing.T, l *lab) {
