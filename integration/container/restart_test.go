@@ -56,6 +56,8 @@ func (d *ownDocker) start() {
 	d.t.Helper()
 	d.cmd = exec.Command(d.args[0], d.args[1:]...)
 	d.cmd.Stdout, d.cmd.Stderr = &d.out, &d.out
+	// Without a bridge it would take away the machine's own, docker0.
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}
