@@ -53,13 +53,21 @@ func (b containerBoundary) start(ctx context.Context, r *oneRun) (running, error
 	if d := r.options.timeout; d > 0 && (b.launch.Limits.Timeout == 0 || d < b.launch.Limits.Timeout) {
 		b.launch.Limits.Timeout = d // for a supervisor that takes over, too
 	}
-	p, err := launch.Start(ctx, launch.Options{
+	terminal, err := bwrap.FindTerminal(o.Streams)
+	if err != nil {
+		return nil, errors.Join(err, b.dirs.Remove(), b.engine.Close())
+	}
+	options := launch.Options{
 		Provider: b.engine, Launch: b.launch, Dirs: b.dirs, Owner: b.l.request.Owner,
 		Streams: launch.Streams(o.Streams), Egress: func() (launch.Egress, error) { return o.Egress() },
 		Network: r.network, Record: o.Record, Events: o.Events, AllFlows: o.AllFlows, Run: o.Run, Grace: o.Grace, Forward: o.Forward,
 		Watch: watchNames(o, b.launch.Watches),
 		Keep:  freshPaths(o.Fresh), State: o.State, Umask: b.l.umask, Notice: o.Notice,
-	})
+	}
+	if terminal != nil {
+		options.Terminal = terminal
+	}
+	p, err := launch.Start(ctx, options)
 	if n, ok := errors.AsType[*launch.NotRunError](err); ok {
 		err = &bwrap.NotRunError{Exit: containerExit(n.Exit), Why: n.Why, Err: n.Err}
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 // Streams are the command's standard streams. They are handed on as they are,
-// less a terminal, which is copied through pipes: no descriptor of the
-// operator's terminal gets inside.
+// less a terminal, in whose place the command gets one made inside: no
+// descriptor of the operator's terminal gets there.
 type Streams struct {
 	Stdin, Stdout, Stderr *os.File
 }
@@ -41,6 +41,8 @@ type Options struct {
 	// Egress makes what serves the proxy's listener; it is called once, and
 	// only for a launch that has one.
 	Egress func() (Egress, error)
+	// Terminal is for streams that are one. Without it they are copied.
+	Terminal Terminal
 	// Network is what Egress serves, for another supervisor.
 	Network policy.Network
 	// Watch watches names on the host: the launch's Watches, which must not
@@ -62,6 +64,27 @@ type Options struct {
 	Umask int
 	// Notice takes one-line remarks for people. Nil drops them.
 	Notice func(string)
+}
+
+// Terminal stands between the operator's terminal and the one that is made in
+// the container.
+type Terminal interface {
+	// Bits are those of the stub's Setup.TTY: which streams are the terminal.
+	Bits() byte
+	Size() (rows, cols uint16)
+	// Take takes the master of the one inside; the descriptor is its own then.
+	Take(fd int) error
+	// Start carries what is written, Open what is typed.
+	Start()
+	Open()
+	Resize()
+	// Stopped and Wanted are what the stub reports of the command; resume
+	// continues it, and Continued is for a continued supervisor.
+	Stopped(resume func())
+	Wanted(resume func())
+	Continued(resume func())
+	// Finish gives the operator's back. started: the command ran, and ended.
+	Finish(started bool)
 }
 
 // Names is a watch of names that has begun.

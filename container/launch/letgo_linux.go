@@ -33,6 +33,10 @@ func (s *launcher) letGo(ctx, serving context.Context) error {
 		return err
 	}
 	s.streams.began()
+	if s.setup.TTY != 0 {
+		s.o.Terminal.Start()
+		s.terminal = true
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -40,12 +44,19 @@ func (s *launcher) letGo(ctx, serving context.Context) error {
 	if err := s.talk.send(wire.EncodeSignal(wire.Go)); err != nil {
 		return s.brokeOff(ctx, err)
 	}
-	for _, kind := range []wire.Type{wire.Ready, wire.Running} {
+	runs := wire.Running
+	if s.setup.TTY&wire.TTYStdin != 0 {
+		runs = wire.Started
+	}
+	for _, kind := range []wire.Type{wire.Ready, runs} {
 		pk, err := s.hearUntil(ctx, kind)
 		if err != nil {
 			return err
 		}
 		pk.close()
+	}
+	if runs == wire.Started {
+		s.o.Terminal.Open()
 	}
 	if !s.tried {
 		return stubError("the stub has tried nothing", nil)
@@ -77,8 +88,16 @@ func (s *launcher) greet(ctx context.Context) (plan.Process, error) {
 	}
 	defer hello.close()
 	g, err := wire.DecodeHello(hello.body)
-	if err != nil || g != (wire.Greeting{Version: wire.Version}) || len(hello.fds) != 0 {
+	want := wire.Greeting{Version: wire.Version, TTY: s.setup.TTY != 0}
+	if err != nil || g != want || len(hello.fds) != g.Descriptors() {
 		return plan.Process{}, stubError("the stub's greeting isn't what was asked for", err)
+	}
+	if g.TTY {
+		master := hello.fds[0]
+		hello.fds = nil
+		if err := s.o.Terminal.Take(master); err != nil {
+			return plan.Process{}, stubError("the terminal isn't what was asked for", err)
+		}
 	}
 	return command, nil
 }

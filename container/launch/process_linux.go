@@ -49,6 +49,7 @@ type Process struct {
 	limits []plan.LimitResult
 
 	boundary *boundary
+	terminal bool // Options.Terminal was started
 
 	mu           sync.Mutex
 	boundaryLost bool
@@ -161,6 +162,10 @@ func (p *Process) hear() {
 		}
 		pk.close()
 		switch pk.kind {
+		case wire.Stopped:
+			p.jobs(Terminal.Stopped)
+		case wire.Wants:
+			p.jobs(Terminal.Wanted)
 		case wire.Termed:
 			p.termed.Store(true)
 			p.o.emit(event.Event{Kind: event.Signal, Action: event.Noticed, Target: "SIGTERM", Reason: "from_outside"})
@@ -170,6 +175,14 @@ func (p *Process) hear() {
 			}
 			return
 		}
+	}
+}
+
+// jobs hands a report of the stub's to the terminal. It may stop this process,
+// so that nothing else waits for it.
+func (p *Process) jobs(do func(Terminal, func())) {
+	if p.terminal {
+		go do(p.o.Terminal, func() { _ = p.Signal(unix.SIGCONT) })
 	}
 }
 
@@ -205,6 +218,9 @@ func (p *Process) finish() {
 	state, err := p.o.Provider.Wait(ctx, p.ref)
 	if err != nil {
 		p.err = fmt.Errorf("cannot confirm the container's end: %w", err)
+	}
+	if p.terminal {
+		p.o.Terminal.Finish(err == nil)
 	}
 	p.streams.finish()
 	p.forwarder.stop()

@@ -123,6 +123,14 @@ func isFatal(sig unix.Signal) bool {
 // forward is what becomes of a signal that this process got. One that asks the
 // command to end is noted before it is sent.
 func (p *Process) forward(sig unix.Signal) {
+	switch {
+	case p.terminal && sig == unix.SIGWINCH:
+		p.o.Terminal.Resize() // the kernel tells the command
+		return
+	case p.terminal && sig == unix.SIGCONT:
+		p.o.Terminal.Continued(func() { _ = p.Signal(sig) })
+		return
+	}
 	if isFatal(sig) {
 		p.mu.Lock()
 		p.passed = sig

@@ -117,7 +117,11 @@ func (s *launcher) prepare(context.Context) (err error) {
 	}
 	s.setup.Checks = append(append([]wire.Check{}, l.Checks...), checks...)
 	s.setup.HostReadOnly = hostReadOnly(s.setup.Checks)
-	if s.streams, err = newStreams(&s.o.Streams, l.Limits.IdleTimeout > 0); err != nil {
+	if s.o.Terminal != nil {
+		s.setup.TTY = s.o.Terminal.Bits()
+		s.setup.Rows, s.setup.Cols = s.o.Terminal.Size()
+	}
+	if s.streams, err = newStreams(s.o.without(s.setup.TTY), l.Limits.IdleTimeout > 0); err != nil {
 		return err
 	}
 	if s.notes, err = newNotes(s.o.Dirs); err != nil {
@@ -146,6 +150,17 @@ func (s *launcher) prepare(context.Context) (err error) {
 		}()
 	}
 	return nil
+}
+
+// without are the streams less those that the terminal inside stands for.
+func (o *Options) without(tty byte) *Streams {
+	s := o.Streams
+	for i, f := range []**os.File{&s.Stdin, &s.Stdout, &s.Stderr} {
+		if tty&(1<<i) != 0 {
+			*f = nil
+		}
+	}
+	return &s
 }
 
 // serving is what another supervisor would have to serve.

@@ -56,6 +56,9 @@ func (s *launcher) undo(cause error) error {
 			errs = append(errs, err)
 		}
 	}
+	if s.setup.TTY != 0 {
+		s.o.Terminal.Finish(s.terminal && removed)
+	}
 	if s.streams != nil {
 		s.streams.finish()
 	}

@@ -116,14 +116,20 @@ func (k *keeper) deliver(sig unix.Signal) {
 	c := &k.child
 	switch {
 	case c.pid == 0 || c.ended:
+	case c.job >= 0 && isGroups(sig) && unix.PidfdSendSignal(c.job, sig, nil, pidfdGroup) == nil:
 	case c.job >= 0:
 		_ = unix.PidfdSendSignal(c.job, sig, nil, 0)
-	case sig == unix.SIGTSTP || sig == unix.SIGCONT:
+	case isGroups(sig):
 		_ = unix.Kill(-c.pid, sig)
 	default:
 		_ = unix.Kill(c.pid, sig)
 	}
 }
+
+// pidfdGroup is PIDFD_SIGNAL_PROCESS_GROUP, pidfd_send_signal(2), Linux 6.9.
+const pidfdGroup = 1 << 2
+
+func isGroups(sig unix.Signal) bool { return sig == unix.SIGTSTP || sig == unix.SIGCONT }
 
 // reapAll takes the ended children, the orphans that pid 1 inherits among
 // them, and writes the end of the one that counts to a pipe. It waits on a
