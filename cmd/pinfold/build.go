@@ -79,7 +79,7 @@ func (p *program) engineChoice() (engine.Choice, error) {
 func (l *prepared) choice() engine.Choice {
 	return engine.Choice{
 		Runtime: l.policy.Container.Runtime, Context: l.policy.Container.Context, Default: l.program.settings.Engine,
-		Env: os.Getenv, Home: l.request.Home, UID: l.request.UID,
+		Env: os.Getenv, Home: l.request.Home, UID: l.request.UID, Memory: l.request.State,
 	}
 }
 

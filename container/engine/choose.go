@@ -28,7 +28,10 @@ type Choice struct {
 	// Env looks up the caller's environment.
 	Env  func(string) string
 	Home string // the caller's
-	UID  int
+	// Memory is a directory of ours, to remember in what an engine takes long
+	// to say; "" remembers nothing.
+	Memory string
+	UID    int
 }
 
 // Open finds the engine: the policy's, $PINFOLD_CONTAINER_RUNTIME's, the
@@ -98,6 +101,7 @@ func (c Choice) connect(ctx context.Context, name string) (*Engine, error) {
 	for _, endpoint := range endpoints {
 		e, err := Connect(ctx, name, endpoint)
 		if err == nil {
+			e.memory = c.Memory
 			err = e.introduce(ctx)
 		}
 		if err == nil {

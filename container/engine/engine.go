@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type Engine struct {
 	endpoint string
 	podman   bool
 	client   *client
+	memory   string // the directory of what is remembered, "" for none
 
 	// base is what the first greeting told, and isn't changed after.
 	base container.Info
@@ -52,29 +54,36 @@ func Connect(ctx context.Context, name, endpoint string) (*Engine, error) {
 	return e, nil
 }
 
-// negotiate settles the version and finds out who answers.
+// negotiate settles the version and finds out who answers. A greeting is
+// enough for that, and takes a millisecond; podman needs most of a second to
+// say all its versions.
 func (e *Engine) negotiate(ctx context.Context) error {
-	var v versionResponse
-	if err := e.client.call(ctx, request{method: "GET", path: "/version", bare: true}, &v); err != nil {
+	resp, err := e.client.do(ctx, request{method: "GET", path: "/_ping", bare: true})
+	if err == nil {
+		err = resp.Body.Close()
+	}
+	if err != nil {
 		return e.unavailable("engine_unreachable", fmt.Sprintf("cannot reach %s at %s: %v", e.name, e.endpoint, err), startHint(e.name), err)
 	}
-	for _, c := range v.Components {
-		e.podman = e.podman || strings.HasPrefix(c.Name, "Podman")
-	}
+	version := resp.Header.Get("Libpod-Api-Version")
+	e.podman = version != ""
 	if e.podman != (e.name == Podman) {
 		return e.unavailable("engine_unexpected", fmt.Sprintf("cannot use %s as %s: another engine answers there", e.endpoint, e.name),
 			`name the engine in "container": {"runtime": …}, or point DOCKER_HOST or CONTAINER_HOST at the right socket`, nil)
 	}
-	api := v.APIVersion
+	if !e.podman {
+		_, version, _ = strings.Cut(strings.TrimSuffix(resp.Header.Get("Server"), " (linux)"), "/")
+	}
+	api := resp.Header.Get("Api-Version")
 	if compareVersions(api, newestAPI) > 0 {
 		api = newestAPI
 	}
-	if compareVersions(api, leastAPI) < 0 || compareVersions(v.MinAPIVersion, api) > 0 {
-		return e.unavailable("engine_version", fmt.Sprintf("cannot use %s %s: it speaks API %s to %s, wanted %s to %s", e.name, v.Version, v.MinAPIVersion, v.APIVersion, leastAPI, newestAPI),
+	if compareVersions(api, leastAPI) < 0 {
+		return e.unavailable("engine_version", fmt.Sprintf("cannot use %s %s: it speaks the API up to %q, wanted %s or newer", e.name, version, api, leastAPI),
 			"install docker 20.10 or newer, or podman 4 or newer", nil)
 	}
 	e.client.prefix = "/v" + api
-	e.base = container.Info{Provider: e.name, Endpoint: e.endpoint, Version: v.Version, API: api, Kernel: v.KernelVersion, Arch: v.Arch}
+	e.base = container.Info{Provider: e.name, Endpoint: e.endpoint, Version: version, API: api}
 	return nil
 }
 
@@ -136,9 +145,13 @@ func (e *Engine) Info(ctx context.Context) (container.Info, error) {
 	if e.haveInfo {
 		return e.info, nil
 	}
-	info, err := e.ask(ctx)
-	if err != nil {
-		return container.Info{}, fmt.Errorf("cannot ask %s about itself: %w", e.name, err)
+	info, known := e.recall(ctx)
+	if !known {
+		var err error
+		if info, err = e.ask(ctx); err != nil {
+			return container.Info{}, fmt.Errorf("cannot ask %s about itself: %w", e.name, err)
+		}
+		e.remember(ctx, info)
 	}
 	e.info, e.haveInfo = info, true
 	return info, nil
@@ -157,6 +170,7 @@ func (e *Engine) ask(ctx context.Context) (container.Info, error) {
 	}
 	info := e.base
 	info.Identity = "docker:" + got.ID
+	info.Version, info.Arch = cmp.Or(got.ServerVersion, info.Version), goarch(got.Architecture)
 	info.Kernel, info.Runtime, info.LiveRestore = got.KernelVersion, got.DefaultRuntime, got.LiveRestoreEnabled
 	info.Cgroup = cgroupVersion(got.CgroupVersion)
 	for _, o := range got.SecurityOptions {
@@ -187,6 +201,17 @@ func optionName(o string) string {
 	}
 	name, _, _ := strings.Cut(o, ",")
 	return name
+}
+
+// goarch is a machine's name as Go has it; docker says what uname(2) does.
+func goarch(machine string) string {
+	switch machine {
+	case "x86_64":
+		return "amd64"
+	case "aarch64":
+		return "arm64"
+	}
+	return machine
 }
 
 func cgroupVersion(v string) int {

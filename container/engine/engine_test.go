@@ -25,6 +25,7 @@ import (
 type fake struct {
 	answers map[string]string
 	status  map[string]int
+	header  map[string]string // of the greeting
 }
 
 // serve makes it answer on a unix socket.
@@ -40,6 +41,9 @@ func (f fake) serve(t *testing.T) string {
 	}
 	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := r.Method + " " + r.URL.Path
+		for name, value := range f.header {
+			w.Header().Set(name, value)
+		}
 		if code := f.status[key]; code != 0 {
 			w.WriteHeader(code)
 		} else if _, ok := f.answers[key]; !ok {
@@ -62,12 +66,12 @@ var id = strings.Repeat("ab", 32)
 
 func docker() fake {
 	return fake{answers: map[string]string{
-		"GET /version": `{"Version":"28.0","ApiVersion":"1.51","MinAPIVersion":"1.24","Arch":"amd64"}`,
+		"GET /_ping": "OK",
 		"GET /v1.47/info": `{"ID":"D","OSType":"linux","CgroupVersion":"2","MemoryLimit":true,"SwapLimit":true,"CpuCfsQuota":true,"PidsLimit":true,
-			"SecurityOptions":["name=seccomp,profile=builtin","name=userns"],"LiveRestoreEnabled":true,"KernelVersion":"6.1"}`,
+			"SecurityOptions":["name=seccomp,profile=builtin","name=userns"],"LiveRestoreEnabled":true,"KernelVersion":"6.1","Architecture":"x86_64"}`,
 		"GET /v1.47/containers/" + id + "/json": `{"Id":"` + id + `","Image":"sha256:` + id + `","State":{"Status":"created","StartedAt":"0001-01-01T00:00:00Z"}}`,
 		"GET /v1.47/containers/json":            `[{"Id":"` + id + `"}]`,
-	}, status: map[string]int{}}
+	}, status: map[string]int{}, header: map[string]string{"Api-Version": "1.51", "Server": "Docker/28.0 (linux)"}}
 }
 
 func (f fake) open(t *testing.T) *engine.Engine {
@@ -91,7 +95,7 @@ func TestInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Identity != "docker:D" || got.API != "1.47" || !got.Remapped || got.Rootless || got.Cgroup != 2 || !got.LiveRestore ||
+	if got.Identity != "docker:D" || got.API != "1.47" || got.Version != "28.0" || got.Arch != "amd64" || !got.Remapped || got.Rootless || got.Cgroup != 2 || !got.LiveRestore ||
 		got.CanLimit != (container.CanLimit{CPU: true, Memory: true, Swap: true, PIDs: true}) || !slices.Equal(got.Security, []string{"seccomp", "userns"}) {
 		t.Errorf("%+v", got)
 	}
@@ -100,22 +104,27 @@ func TestInfo(t *testing.T) {
 // TestVersions: engines that speak no version of ours are refused.
 func TestVersions(t *testing.T) {
 	t.Parallel()
-	for version, code := range map[string]string{
-		`{"ApiVersion":"1.40","MinAPIVersion":"1.12"}`: "engine_version",
-		`{"ApiVersion":"1.60","MinAPIVersion":"1.48"}`: "engine_version",
-		`{}`: "engine_version",
-		`{"ApiVersion":"1.41","MinAPIVersion":"1.24","Components":[{"Name":"Podman Engine"}]}`: "engine_unexpected",
-		`{"ApiVersion":"1.41","MinAPIVersion":"1.24","Components":[{"Name":"Engine"}]}`:        "",
-		`{"ApiVersion":"1.9","MinAPIVersion":"1.1"}`:                                           "engine_version",
-		`not json`: "engine_unreachable",
+	for header, code := range map[string]string{
+		"Api-Version=1.40": "engine_version", "Api-Version=1.9": "engine_version", "Api-Version=": "engine_version", "Api-Version=new": "engine_version",
+		"Api-Version=1.41": "", "Libpod-Api-Version=4.3.1": "engine_unexpected",
 	} {
 		f := docker()
-		f.answers["GET /version"] = version
-		_, err := engine.Connect(t.Context(), engine.Docker, f.serve(t))
+		name, value, _ := strings.Cut(header, "=")
+		f.header[name] = value
+		e, err := engine.Connect(t.Context(), engine.Docker, f.serve(t))
 		r, refused := errors.AsType[*policy.Refusal](err)
 		if refused != (code != "") || refused && r.Code != code {
-			t.Errorf("%s: got %v, wanted %q", version, err, code)
+			t.Errorf("%s: got %v, wanted %q", header, err, code)
 		}
+		if err == nil {
+			e.Close()
+		}
+	}
+	f := docker()
+	f.status["GET /_ping"] = http.StatusInternalServerError
+	_, err := engine.Connect(t.Context(), engine.Docker, f.serve(t))
+	if r, ok := errors.AsType[*policy.Refusal](err); !ok || r.Code != "engine_unreachable" {
+		t.Errorf("one that is ill: %v", err)
 	}
 }
 

@@ -25,11 +25,7 @@ func (e *Engine) Resolve(ctx context.Context, name string) (container.Image, err
 	err := e.client.call(ctx, request{method: "GET", path: "/images/" + name + "/json"}, &got)
 	switch {
 	case isStatus(err, http.StatusNotFound):
-		return container.Image{}, &policy.Refusal{
-			Reason: policy.Unavailable, Code: "image_missing", Subject: name,
-			Why: fmt.Sprintf("cannot use image %q: %s has no such image, and pinfold pulls none", name, e.name),
-			Fix: e.name + " pull " + name + ", or build one with container.build", Err: err,
-		}
+		return container.Image{}, e.missing(name, err)
 	case err != nil:
 		return container.Image{}, fmt.Errorf("cannot look at image %q with %s: %w", name, e.name, err)
 	}
@@ -47,6 +43,20 @@ func (e *Engine) Resolve(ctx context.Context, name string) (container.Image, err
 	}
 	slices.Sort(img.Volumes)
 	return img, nil
+}
+
+// missing is what there is to say of an image that isn't there. An ID alone
+// can't be pulled.
+func (e *Engine) missing(name string, err error) error {
+	fix := e.name + " pull " + name
+	if container.IsImageID(name) {
+		fix = "pull it by its name (" + e.name + " images --no-trunc lists the IDs that are there)"
+	}
+	return &policy.Refusal{
+		Reason: policy.Unavailable, Code: "image_missing", Subject: name,
+		Why: fmt.Sprintf("cannot use image %q: %s has no such image, and pinfold pulls none", name, e.name),
+		Fix: fix + ", or build one with container.build", Err: err,
+	}
 }
 
 // moments reads a time that decides nothing.

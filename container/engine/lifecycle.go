@@ -176,11 +176,17 @@ func (e *Engine) Wait(ctx context.Context, r container.Ref) (container.State, er
 	}
 }
 
+// waitInterval is how often podman looks whether a container has ended.
+const waitInterval = "20ms"
+
 func (e *Engine) waitOnce(ctx context.Context, r container.Ref) (container.State, error) {
 	if err := e.own(ctx, r); err != nil {
 		return container.State{}, err
 	}
 	q := url.Values{"condition": {"not-running"}}
+	if e.podman {
+		q.Set("interval", waitInterval) // it looks every quarter of a second otherwise
+	}
 	err := e.client.call(ctx, request{method: "POST", path: e.path(r, "/wait"), query: q}, nil)
 	if err != nil && !isStatus(err, http.StatusNotFound) {
 		return container.State{}, fmt.Errorf("cannot wait for container %.12s: %w", r.ID, err)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 
 	"pinfold/container"
@@ -23,6 +24,7 @@ func (e *Engine) askPodman(ctx context.Context) (container.Info, error) {
 		return container.Info{}, err
 	}
 	info := e.base
+	info.Version, info.Arch = cmp.Or(got.Version.Version, info.Version), goarch(got.Host.Arch)
 	info.Identity = "podman:" + got.Store.GraphRoot + ":" + id
 	info.Kernel, info.Runtime = got.Host.Kernel, got.Host.OCIRuntime.Name
 	info.Rootless, info.Cgroup = got.Host.Security.Rootless, cgroupVersion(got.Host.CgroupVersion)

@@ -116,19 +116,6 @@ type listEntry struct {
 	Labels map[string]string
 }
 
-type versionResponse struct {
-	Version       string
-	APIVersion    string `json:"ApiVersion"`
-	MinAPIVersion string
-	Arch          string
-	Os            string
-	KernelVersion string
-	Components    []struct {
-		Name, Version string
-		Details       map[string]string
-	}
-}
-
 type infoResponse struct {
 	ID                 string
 	ServerVersion      string
