@@ -195,10 +195,11 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// quote is for a message of one line. What was passed on isn't said again.
 func (t *tail) quote() string {
 	text := strings.TrimSpace(string(t.kept))
-	if text == "" {
+	if text == "" || t.w != nil {
 		return ""
 	}
-	return "; it said last:\n" + text
+	return "; it said last: " + strings.ReplaceAll(text, "\n", " / ")
 }
