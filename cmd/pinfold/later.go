@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,7 +76,16 @@ func (r *oneRun) reportLater() {
 // shown is a path as people know it: from the workspace, where it lies there.
 func (r *oneRun) shown(path string) string {
 	if rel, err := filepath.Rel(r.workspace, path); err == nil && filepath.IsLocal(rel) {
-		return rel
+		path = rel
 	}
-	return path
+	return listed(path)
+}
+
+// listed is a name in a list of such: in quotes where it could be taken for
+// more of the list. The command chose it.
+func listed(name string) string {
+	if strings.ContainsAny(name, ` ,()"\`) || name != oneLine(name) {
+		return strconv.Quote(name)
+	}
+	return name
 }

@@ -23,6 +23,23 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
+func TestListed(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"a/.envrc":                    "a/.envrc",
+		"日本/.envrc":                   "日本/.envrc",
+		"a (direnv), and 9 more/x":    `"a (direnv), and 9 more/x"`,
+		"two words":                   `"two words"`,
+		"line\nend":                   `"line\nend"`,
+		`back\slash`:                  `"back\\slash"`,
+		"right\u202eto left, \x1b[0m": `"right\u202eto left, \x1b[0m"`,
+	} {
+		if got := listed(in); got != want {
+			t.Errorf("%q: got %s, wanted %s", in, got, want)
+		}
+	}
+}
+
 func FuzzOneLine(f *testing.F) {
 	f.Add("a\x1b[2Jb\n")
 	f.Fuzz(func(t *testing.T, s string) {
