@@ -280,3 +280,12 @@ func (r *running) stored() *plan.Stored {
 func refOf(c *plan.Container) container.Ref {
 	return container.Ref{Provider: c.Provider, Daemon: c.Daemon, Endpoint: c.Endpoint, ID: c.ID}
 }
+
+// withTerminal adds a session of its own to a process's attributes.
+func withTerminal(a *syscall.SysProcAttr) *syscall.SysProcAttr {
+	if a == nil {
+		a = &syscall.SysProcAttr{}
+	}
+	a.Setsid, a.Setctty = true, true
+	return a
+}
