@@ -318,45 +318,6 @@ func (p *Process) limitResults(oom int64) []plan.LimitResult {
 	return out
 }
 
-// serveAll serves the proxy's listener and whatever else is carried.
-func (p *Process) serveAll(ctx context.Context) {
-	ctx, p.unserve = context.WithCancel(ctx)
-	if p.proxy != nil {
-		p.background("the proxy", func() error { return p.egress.Serve(ctx, p.proxy) })
-	}
-	for _, c := range p.carriers {
-		p.background(c.via+" "+c.target, func() error { return c.serve(ctx, &p.o) })
-	}
-}
-
-// background runs something that ends with the run. If it ends before, nothing
-// leaves that way any more: that is no hole, but worth a line.
-func (p *Process) background(what string, serve func() error) {
-	p.serving.Go(func() {
-		if err := serve(); err != nil && !errors.Is(err, net.ErrClosed) {
-			p.o.notice(fmt.Sprintf("%s has ended: %v", what, err))
-			p.o.emit(event.Event{Kind: event.Network, Action: event.Noticed, Target: what, Reason: "ended"})
-		}
-	})
-}
-
-func (p *Process) endServing() (err error) {
-	if p.unserve != nil {
-		p.unserve()
-	}
-	if p.egress != nil {
-		if e := p.egress.Close(); e != nil {
-			err = fmt.Errorf("cannot end the proxy: %w", e)
-		}
-	}
-	if p.proxy != nil {
-		p.proxy.Close() // Close of the server may have done it
-	}
-	closeCarriers(p.carriers)
-	p.serving.Wait()
-	return err
-}
-
 func (p *Process) closeAll() {
 	p.talk.close()
 	if p.stub.pidfd >= 0 {
@@ -364,33 +325,6 @@ func (p *Process) closeAll() {
 		p.stub.pidfd = -1
 	}
 	p.err = errors.Join(p.err, p.seat.leave())
-}
-
-// watchIdle ends a run in which nothing was said for the idle timeout, nor
-// went through the proxy. Nothing tells of silence, so it looks.
-func (p *Process) watchIdle(ctx context.Context) {
-	limit := p.o.Launch.Limits.IdleTimeout
-	ticker := time.NewTicker(max(limit/20, 10*time.Millisecond))
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.heard:
-			return
-		case <-ticker.C:
-		}
-		quiet := time.Since(time.Unix(0, p.streams.said.Load()))
-		if q, ok := p.egress.(interface{ Quiet() (time.Duration, bool) }); ok {
-			if d, active := q.Quiet(); active {
-				quiet = min(quiet, d)
-			}
-		}
-		if quiet >= limit {
-			p.terminate(Timeout, p.o.grace())
-			return
-		}
-	}
 }
 
 // asExit is how a launch that failed counts.
