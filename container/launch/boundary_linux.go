@@ -213,11 +213,20 @@ func (b *boundary) close() {
 	}
 }
 
+// lossOf is how the boundary was lost, if it was.
+func (p *Process) lossOf() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.loss
+}
+
 // lose ends the run, once.
 func (p *Process) lose(err error) {
 	p.mu.Lock()
-	first := !p.boundaryLost
-	p.boundaryLost = true
+	first := p.loss == nil
+	if first {
+		p.loss = err
+	}
 	p.mu.Unlock()
 	if !first {
 		return

@@ -51,11 +51,11 @@ type Process struct {
 	boundary *boundary
 	terminal bool // Options.Terminal was started
 
-	mu           sync.Mutex
-	boundaryLost bool
-	reason       Reason      // why this side ended the run, if it did
-	stopped      string      // what that had to deliver
-	passed       unix.Signal // the last signal to end the run that was passed on
+	mu      sync.Mutex
+	loss    error       // how the boundary was lost
+	reason  Reason      // why this side ended the run, if it did
+	stopped string      // what that had to deliver
+	passed  unix.Signal // the last signal to end the run that was passed on
 }
 
 func newProcess(o Options) *Process {

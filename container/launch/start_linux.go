@@ -72,6 +72,9 @@ func start(ctx context.Context, o Options) (*Process, error) {
 	}
 	if err := s.run(launching, ctx); err != nil {
 		err = asLaunchError(launching, ctx, err)
+		if loss := s.lossOf(); loss != nil {
+			err = lostEarly(loss)
+		}
 		return nil, errors.Join(err, s.undo(err))
 	}
 	s.meeting.close()

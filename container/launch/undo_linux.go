@@ -21,6 +21,14 @@ func interrupted(sig unix.Signal, cause error) *NotRunError {
 	return e
 }
 
+// lostEarly is a boundary that was lost while the command was just starting.
+func lostEarly(loss error) *NotRunError {
+	return &NotRunError{
+		Exit: Exit{Code: CodeBoundaryLost, Reason: BoundaryLost, Stop: "kill"},
+		Why:  "cannot go on with the command, which was just starting: " + loss.Error(), Err: loss,
+	}
+}
+
 // asLaunchError puts the end of a context in words.
 func asLaunchError(launching, ctx context.Context, err error) error {
 	var early *NotRunError
