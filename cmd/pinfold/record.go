@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"pinfold/guard"
 	"pinfold/plan"
 	"pinfold/policy"
 )
@@ -42,6 +43,21 @@ func (l *prepared) removeRecord() error {
 		err = nil // a launch's
 	}
 	return errors.Join(err, lock.Close())
+}
+
+// refuseRecord refuses a record that lies in a write grant. A cover keeps it
+// from this command, but the next launch there would have it as a file like
+// others, and could write how this one ended.
+func refuseRecord(g *guard.Grant) error {
+	path := g.Paths().Record
+	if path == "" || !g.Writable(filepath.Dir(path)) {
+		return nil
+	}
+	return &policy.Refusal{
+		Reason: policy.Denied, Code: "record_unsafe", Subject: path,
+		Why: fmt.Sprintf("cannot keep the record in %q: commands may write where it lies", path),
+		Fix: "name a directory outside of every write grant with --record DIR",
+	}
 }
 
 // openRecord opens the record directory: dir, or a new one of the run's name

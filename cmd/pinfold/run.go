@@ -42,7 +42,10 @@ func (p *program) newRun(l *prepared, g *guarded, o runOptions) (*oneRun, error)
 	if err := r.openEvents(g.grant); err != nil {
 		return nil, err
 	}
-	var err error
+	err := refuseRecord(g.grant)
+	if err != nil {
+		return nil, errors.Join(err, r.close())
+	}
 	if r.record, err = openRecord(l.request.Record, r.state, r.name); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
