@@ -300,6 +300,9 @@ func (p *Process) writeExit(e Exit) error {
 }
 
 func (p *Process) limitResults(oom int64) []plan.LimitResult {
+	p.mu.Lock()
+	timedOut := p.reason == Timeout
+	p.mu.Unlock()
 	var out []plan.LimitResult
 	for _, l := range p.o.Launch.Plan.Limits {
 		r := plan.LimitResult{Name: l.Name, Value: l.Value}
@@ -309,7 +312,7 @@ func (p *Process) limitResults(oom int64) []plan.LimitResult {
 		case "pids":
 			r.Hits = p.cgroups.pidsRefused()
 		case "timeout", "idle_timeout":
-			if p.reason == Timeout {
+			if timedOut {
 				r.Hits = 1
 			}
 		}
