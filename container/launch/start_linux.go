@@ -30,7 +30,6 @@ type launcher struct {
 	setup   wire.Setup
 	meeting *meeting
 	digest  string
-	fds     []int // listeners that nobody has taken yet
 	egress  chan egressResult
 	tried   bool
 }

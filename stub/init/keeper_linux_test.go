@@ -32,7 +32,6 @@ type container struct {
 	pid    int // of the stub, on the host
 	nonce  [wire.NonceSize]byte
 	notes  *os.File
-	child  *os.File // a pidfd
 	stdout *os.File
 	said   map[wire.Type]int
 	end    wire.End

@@ -15,16 +15,22 @@ var passed = [...]unix.Signal{
 }
 
 // signalPipe is where [onSignal] writes to. Nothing else does.
+//
+//lint:ignore U1000 the assembly reads it
 var signalPipe int32
 
 // onSignal is the handler of the signals in passed, in assembly: it writes the
 // beginning of the siginfo_t to signalPipe. The runtime's own handler keeps
 // the sender to itself, and a signalfd needs signals blocked in every thread,
 // which the runtime undoes for those that end a process.
+//
+//lint:ignore U1000 the assembly takes its address
 func onSignal()
 
 // signalReturn is what onSignal returns to where the kernel wants to be told,
 // sigreturn(2).
+//
+//lint:ignore U1000 the assembly takes its address
 func signalReturn()
 
 // handlerAddress and returnAddress are theirs.
