@@ -63,6 +63,16 @@ func (p *process) alive() error {
 	return nil
 }
 
+// endsWithin waits until the process has ended, for so many milliseconds.
+func (p *process) endsWithin(ms int) bool {
+	poll := []unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}
+	n, err := unix.Poll(poll, ms)
+	if errors.Is(err, unix.EINTR) {
+		return p.endsWithin(ms)
+	}
+	return err == nil && n > 0
+}
+
 func (p *process) path(name string) string {
 	return "/proc/" + strconv.Itoa(p.pid) + "/" + name
 }

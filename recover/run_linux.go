@@ -125,6 +125,10 @@ func isThisBoot(root *plan.Root) (bool, error) {
 	return id == root.BootID, err
 }
 
+// dyingTime is how long a process that can't be looked at gets to end: one that
+// is ending has lost its program and its namespaces a moment before it is gone.
+const dyingTime = 1000 // milliseconds
+
 // holdRecorded holds a process if it is the recorded one, by its start time
 // and by what else is known of it; nil means that it has gone.
 func holdRecorded(was plan.Process, root *plan.Root, check func(*process, *plan.Root) (bool, error)) (*process, error) {
@@ -139,7 +143,7 @@ func holdRecorded(was plan.Process, root *plan.Root, check func(*process, *plan.
 	if ours {
 		ours, err = check(p, root)
 	}
-	if p.alive() != nil {
+	if p.alive() != nil || err != nil && p.endsWithin(dyingTime) {
 		ours, err = false, nil // what was read of it may be nonsense
 	}
 	if err != nil || !ours {
