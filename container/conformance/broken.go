@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"syscall"
 	"time"
 
@@ -35,6 +36,7 @@ func Broken(p container.Provider) []Control {
 		{"another engine's container reported gone", PromiseOtherEngine, foreignGone{p}},
 		{"a signal that is dropped", PromiseSignals, dropsSignal{p}},
 		{"a removal that is claimed", PromiseRemoves, keepsIt{p}},
+		{"a bind that makes its source", PromiseMissingSource, makesSources{p}},
 		{"an identity that is new each time", PromiseSameIdentity, &newIdentity{Provider: p}},
 		{"an image that isn't the one asked for", PromiseNoImage, otherImage{p}},
 		{"a start that failed reported as a success", PromiseFailsToStart, hidesFailure{p}},
@@ -163,6 +165,17 @@ func (b keepsIt) Remove(ctx context.Context, r container.Ref) error {
 		return err
 	}
 	return b.Provider.Remove(ctx, r)
+}
+
+type makesSources struct{ container.Provider }
+
+func (b makesSources) Create(ctx context.Context, s container.Spec) (container.Ref, error) {
+	for _, m := range s.Mounts {
+		if err := os.MkdirAll(m.Source, 0o755); err != nil {
+			return container.Ref{}, err
+		}
+	}
+	return b.Provider.Create(ctx, s)
 }
 
 type newIdentity struct {

@@ -32,6 +32,7 @@ const (
 	PromiseOtherEngine    = "another engine's container is an error, never gone"
 	PromiseFailsToStart   = "a failed start is told from an exit"
 	PromiseNoImage        = "an image that isn't there is refused"
+	PromiseMissingSource  = "a bind of what isn't there is an error, and makes nothing"
 	PromiseSameIdentity   = "an engine is the same each time it is asked"
 )
 
@@ -55,6 +56,7 @@ var steps = []step{ //nolint:gochecknoglobals // a table
 	{PromiseOtherEngine, otherEngine},
 	{PromiseFailsToStart, failsToStart},
 	{PromiseNoImage, noImage},
+	{PromiseMissingSource, missingSource},
 	{PromiseSameIdentity, sameIdentity},
 }
 

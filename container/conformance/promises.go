@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -220,6 +222,32 @@ func failsToStart(ctx context.Context, c *check) error {
 		err = fmt.Errorf("it looks like a run: %+v", got)
 	}
 	return err
+}
+
+// missingSource: engines make a missing directory for some forms of a bind, as
+// root, and what was a refusal becomes an empty grant.
+func missingSource(ctx context.Context, c *check) error {
+	dir, err := os.MkdirTemp("", "conformance-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	source := filepath.Join(dir, "missing", "x")
+	s := c.subject.Run("exit 0")
+	s.Labels = c.labels("a")
+	s.Mounts = append(slices.Clone(s.Mounts), container.Mount{Source: source, Target: "/missing"})
+	r, err := c.Create(ctx, s)
+	if err == nil {
+		c.made = append(c.made, r)
+		err = c.Start(ctx, r)
+	}
+	if err == nil {
+		return errors.New("it runs")
+	}
+	if _, err := os.Lstat(filepath.Dir(source)); err == nil {
+		return fmt.Errorf("%q was made", filepath.Dir(source))
+	}
+	return nil
 }
 
 func noImage(ctx context.Context, c *check) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ import (
 
 // Create makes the container and doesn't start it.
 func (e *Engine) Create(ctx context.Context, s container.Spec) (container.Ref, error) {
-	if err := checkSpec(s); err != nil {
+	if err := errors.Join(checkSpec(s), checkSources(s)); err != nil {
 		return container.Ref{}, err
 	}
 	info, err := e.Info(ctx)
@@ -63,6 +64,18 @@ func checkSpec(s container.Spec) error {
 		return errors.New("internal error: a container without entry point, filter or bound on processes")
 	case s.Labels[container.LabelHost] == "":
 		return errors.New("internal error: a container without a label of its owner")
+	}
+	return nil
+}
+
+// checkSources refuses a bind of what isn't there. Docker does so by itself;
+// podman's docker-like API makes an empty directory. One that goes away after
+// this look is found by the stub, which knows what has to stand there.
+func checkSources(s container.Spec) error {
+	for _, m := range s.Mounts {
+		if _, err := os.Lstat(m.Source); err != nil {
+			return fmt.Errorf("cannot mount %q: %w", m.Source, err)
+		}
 	}
 	return nil
 }
