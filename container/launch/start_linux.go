@@ -76,7 +76,6 @@ func start(ctx context.Context, o Options) (*Process, error) {
 		}
 		return nil, errors.Join(err, s.undo(err))
 	}
-	s.meeting.close()
 	p := s.Process
 	if o.Launch.Limits.IdleTimeout > 0 {
 		go p.watchIdle(ctx)
@@ -268,6 +267,8 @@ func (s *launcher) meet(ctx context.Context) (err error) {
 	s.talk, s.stub, err = s.meeting.answer(ctx, false, func() (container.State, error) {
 		return s.o.Provider.Inspect(ctx, s.ref)
 	})
+	// Before anything of the command's runs: it sees neither socket nor nonce.
+	s.meeting.close()
 	if early := (*endedEarly)(nil); errors.As(err, &early) {
 		return stubError(early.Error(), nil)
 	}
