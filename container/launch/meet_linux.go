@@ -81,16 +81,32 @@ func (m *meeting) listen(dir string) (err error) {
 }
 
 func (m *meeting) close() {
-	if m == nil || m.dir == nil {
-		return
+	if m != nil {
+		_ = m.end() // for a launch that fails anyway
 	}
-	_ = unix.Unlinkat(int(m.dir.Fd()), socketName, 0)
-	_ = unix.Unlinkat(int(m.dir.Fd()), filepath.Base(wire.ContainerNonce), 0)
+}
+
+// end takes the socket and the nonce away. What stays could be seen by the
+// command, so that is a failure.
+func (m *meeting) end() error {
+	if m.dir == nil {
+		return nil
+	}
+	var errs []error
+	for _, name := range []string{socketName, filepath.Base(wire.ContainerNonce)} {
+		if err := unix.Unlinkat(int(m.dir.Fd()), name, 0); !errors.Is(err, unix.ENOENT) {
+			errs = append(errs, err)
+		}
+	}
 	if m.fd >= 0 {
 		unix.Close(m.fd)
 	}
 	m.dir.Close()
 	m.dir, m.fd = nil, -1
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("cannot end the hand-over: %w", err)
+	}
+	return nil
 }
 
 // The wait for a call is cut into pieces, since the container may end before

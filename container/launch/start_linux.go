@@ -268,7 +268,9 @@ func (s *launcher) meet(ctx context.Context) (err error) {
 		return s.o.Provider.Inspect(ctx, s.ref)
 	})
 	// Before anything of the command's runs: it sees neither socket nor nonce.
-	s.meeting.close()
+	if eerr := s.meeting.end(); err == nil && eerr != nil {
+		return eerr
+	}
 	if early := (*endedEarly)(nil); errors.As(err, &early) {
 		return stubError(early.Error(), nil)
 	}
