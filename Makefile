@@ -47,7 +47,7 @@ containers: build ## test the container tier on every engine that answers
 	PINFOLD_BIN=$(CURDIR)/bin/pinfold PINFOLD_INTEGRATION=1 go test -count=1 -timeout 30m -skip TestRedteam ./integration/container/
 
 chaos: build ## kill launches at random moments, 200 times
-	PINFOLD_CHAOS=200 PINFOLD_INTEGRATION=1 go test -count=1 -timeout 20m -run TestChaos -v ./integration/
+	PINFOLD_CHAOS=200 PINFOLD_INTEGRATION=1 go test -count=1 -timeout 40m -run TestChaos -v ./integration/ ./integration/container/
 
 print-race:
 	@echo $(RACE)

@@ -80,9 +80,11 @@ func (r *running) checkVerdict(what string, round int) {
 		return
 	}
 	allowed := map[string][]string{
-		"supervisor": {"exited 5", "interrupted 9", "interrupted 143", "interrupted 137", "interrupted 125", "unavailable 125"},
+		// A stop is noted before it is sent, and the command may end by itself
+		// just then: "interrupted 5".
+		"supervisor": {"exited 5", "interrupted 5", "interrupted 9", "interrupted 143", "interrupted 137", "interrupted 125", "unavailable 125"},
 		"container":  {"exited 5", "signaled 137", "unavailable 125"},
-		"stop":       {"exited 5", "interrupted 9", "interrupted 143", "interrupted 125", "unavailable 125"},
+		"stop":       {"exited 5", "interrupted 5", "interrupted 9", "interrupted 143", "interrupted 125", "unavailable 125"},
 		"nothing":    {"exited 5"},
 	}[what]
 	got := fmt.Sprint(s.Exit.Reason, " ", s.Exit.Code)
