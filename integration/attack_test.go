@@ -130,6 +130,17 @@ func absent(path string) func(*testing.T, *lab) {
 	}
 }
 
+// noSetuid checks the host's file.
+func noSetuid(path string) func(*testing.T, *lab) {
+	return func(t *testing.T, l *lab) {
+		t.Helper()
+		path := l.place(nil).Replace(path)
+		if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeSetuid != 0 {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+}
+
 // open opens a file of the lab to be inherited as descriptor n.
 func open(n int, path string) func(*testing.T, *lab) []*os.File {
 	return func(t *testing.T, l *lab) []*os.File {

@@ -43,6 +43,7 @@ func readAttacks() map[string]attack {
 		"read a denied file":     {args: []string{"read", "{ws}/secrets/prod.env", secret}, prepare: deniedFile, policy: denies("{workspace}/secrets/prod.env")},
 		"read in a denied tree":  {args: []string{"read", "{ws}/secrets/prod.env", secret}, prepare: deniedFile, policy: denies("{workspace}/secrets")},
 		"list a denied tree":     {args: []string{"list", "{ws}/secrets"}, prepare: deniedFile, policy: denies("{workspace}/secrets")},
+		"set the setuid bit":     {args: []string{"setuid", "{ws}/README.md"}, after: noSetuid("{ws}/README.md")},
 		"hard link out":          {args: []string{"link", "{home}/.netrc", "{ws}/netrc"}, after: absent("{ws}/netrc")},
 		"open by handle":         {args: []string{"handle", "{ws}/README.md"}, root: true},
 		"host file in tmp":       {args: []string{"read", "{tmp}", secret}, prepare: tmpFile("/tmp")},

@@ -127,6 +127,11 @@ func TestProfile(t *testing.T) {
 			{"clone3", nil, enosys},
 			{"io_uring_setup", nil, enosys},
 			{"open_tree", nil, enosys},
+			{"fchmod", []uint64{3, 0o2775}, 0},
+			{"fchmod", []uint64{3, 0o4755}, eperm},
+			{"fchmodat", []uint64{3, 0, 0o755}, 0},
+			{"fchmodat", []uint64{3, 0, high | 0o6755}, eperm},
+			{"fchmodat2", []uint64{3, 0, 0o4000, 0}, eperm},
 			{"personality", []uint64{0xffffffff}, 0},
 			{"personality", []uint64{0x0040000}, eperm}, // no address randomisation
 			{"unshare", nil, eperm},

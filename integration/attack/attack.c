@@ -98,6 +98,7 @@ static int a_exchange(char **v) {
 }
 static int a_link(char **v) { return verdict(link(v[0], v[1]), "linked it"); }
 static int a_chmod(char **v) { return verdict(chmod(v[0], 0777), "changed its mode"); }
+static int a_setuid(char **v) { return verdict(chmod(v[0], 04755), "set its set-user-ID bit"); }
 static int a_truncate(char **v) { return verdict(truncate(v[0], 0), "truncated it"); }
 static int a_utimes(char **v) { return verdict(utimensat(AT_FDCWD, v[0], NULL, 0), "changed its times"); }
 static int a_xattr(char **v) {
@@ -381,7 +382,7 @@ static int a_await(char **v) {
 static const struct { const char *name; int args; int (*run)(char **); } attacks[] = {
 	{"read", 1, a_read}, {"list", 1, a_list}, {"write", 1, a_write}, {"openw", 1, a_openw}, {"rewrite", 1, a_rewrite},
 	{"mkdir", 1, a_mkdir}, {"unlink", 1, a_unlink}, {"rmdir", 1, a_rmdir}, {"rename", 2, a_rename}, {"exchange", 2, a_exchange},
-	{"link", 2, a_link}, {"chmod", 1, a_chmod}, {"truncate", 1, a_truncate}, {"utimes", 1, a_utimes}, {"xattr", 1, a_xattr},
+	{"link", 2, a_link}, {"chmod", 1, a_chmod}, {"setuid", 1, a_setuid}, {"truncate", 1, a_truncate}, {"utimes", 1, a_utimes}, {"xattr", 1, a_xattr},
 	{"mknod", 1, a_mknod}, {"fifo", 1, a_fifo}, {"handle", 1, a_handle},
 	{"fd", 1, a_fd}, {"fds", 0, a_fds},
 	{"socketpair", 2, a_socketpair}, {"unix", 2, a_unix}, {"socket", 3, a_socket}, {"socket64", 3, a_socket64},

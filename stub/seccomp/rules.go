@@ -50,7 +50,7 @@ const Newest = 469
 func Rules(arch string, mode Mode) []Rule {
 	groups := [][]Rule{
 		socketRules(mode), socketpairRules(), namespaceRules(), mountRules(),
-		kernelRules(), keyRules(), surfaceRules(), terminalRules(),
+		kernelRules(), keyRules(), surfaceRules(), terminalRules(), modeRules(),
 	}
 	if mode == Notify {
 		groups = [][]Rule{notifyRules()}
@@ -152,4 +152,28 @@ func terminalRules() []Rule {
 		Args: []Arg{{Index: 1, In: []uint32{ioctlTIOCSTI, ioctlLinux}}},
 		Why:  "TIOCSTI types into the terminal's next reader, TIOCLINUX pastes (CVE-2017-5226, CVE-2023-28100)",
 	}}
+}
+
+// setUID is S_ISUID, inode(7).
+const setUID = 0o4000
+
+// modeRules keep the set-user-ID bit from files. Nothing inside gains by it,
+// which has no_new_privs; on the host another user who runs such a file becomes
+// the caller. A file that is made with the bit holds nothing yet, and loses it
+// when something is written to it (file_remove_privs(), fs/inode.c). The
+// set-group-ID bit stays: on directories it is in everyday use, and the filter
+// sees no file types.
+func modeRules() []Rule {
+	const why = "a set-user-ID file in a write grant makes whoever runs it on the host the caller"
+	list := make([]Rule, 0, 4)
+	for _, c := range []struct {
+		name, only string
+		mode       int
+	}{{"chmod", "amd64", 1}, {"fchmod", "", 1}, {"fchmodat", "", 2}, {"fchmodat2", "", 2}} {
+		list = append(list, Rule{
+			Syscall: c.name, Only: c.only, Answer: EPERM, Why: why,
+			Args: []Arg{{Index: c.mode, Mask: setUID, In: []uint32{setUID}}},
+		})
+	}
+	return list
 }

@@ -27,6 +27,7 @@ func Sample(arch string, mode Mode) []Probe {
 	p.add("perf_event_open", EPERM, 0, 0, 0, 0, none)
 	p.add("userfaultfd", EPERM, none)
 	p.addAs("ioctl TIOCSTI", "ioctl", EPERM, minusOne, ioctlTIOCSTI)
+	p.addAs("fchmod S_ISUID", "fchmod", EPERM, minusOne, setUID)
 	p.addAs("socket AF_ALG", "socket", EPERM, afAlg, sockSeqpacket)
 	p.addAs("socket AF_UNIX SOCK_DGRAM", "socket", EPERM, afUnix, sockDgram)
 	p.addAs("socket AF_NETLINK NETLINK_SOCK_DIAG", "socket", EPERM, afNetlink, sockRaw, netlinkSockDiag)

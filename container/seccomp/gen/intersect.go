@@ -32,10 +32,21 @@ func intersect(name string, allowed [][]specs.LinuxSeccompArg, rules []seccomp.R
 		return families(allowed, rules), nil
 	case "ioctl":
 		return complement(rules)
+	case "chmod", "fchmod", "fchmodat", "fchmodat2":
+		return clear(name, rules)
 	case "personality", "clone":
 		return harmless(name, allowed, rules)
 	}
 	return nil, fmt.Errorf("%s: no way to merge its conditions", name)
+}
+
+// clear allows one argument without the bits that the rule refuses.
+func clear(name string, rules []seccomp.Rule) ([][]specs.LinuxSeccompArg, error) {
+	if len(rules) != 1 || len(rules[0].Args) != 1 || !slices.Equal(rules[0].Args[0].In, []uint32{rules[0].Args[0].Mask}) {
+		return nil, fmt.Errorf("%s: its rule is more than a mask of one argument", name)
+	}
+	a := rules[0].Args[0]
+	return [][]specs.LinuxSeccompArg{{equal(uint(a.Index), uint64(a.Mask), 0)}}, nil
 }
 
 // refused evaluates our rules for one call.
