@@ -127,6 +127,9 @@ func TestProfile(t *testing.T) {
 			{"clone3", nil, enosys},
 			{"io_uring_setup", nil, enosys},
 			{"open_tree", nil, enosys},
+			{"prlimit64", []uint64{0, 7, 1}, 0}, // one's own limits
+			{"prlimit64", []uint64{1, 7, 1}, eperm},
+			{"prlimit64", []uint64{high | 1, 7, 1}, eperm},
 			{"fchmod", []uint64{3, 0o2775}, 0},
 			{"fchmod", []uint64{3, 0o4755}, eperm},
 			{"fchmodat", []uint64{3, 0, 0o755}, 0},

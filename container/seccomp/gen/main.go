@@ -33,7 +33,7 @@ func main() {
 
 func generate(dir string) error {
 	for _, arch := range seccomp.Arches() {
-		profile, err := merge(moby.DefaultProfile(), seccomp.Rules(arch, seccomp.Unix), arch)
+		profile, err := merge(moby.DefaultProfile(), append(seccomp.Rules(arch, seccomp.Unix), ownRules()...), arch)
 		if err != nil {
 			return fmt.Errorf("cannot merge the profile for %s: %w", arch, err)
 		}
@@ -48,6 +48,17 @@ func generate(dir string) error {
 		}
 	}
 	return nil
+}
+
+// ownRules are what only a container has to keep from the command: the stub
+// stays there as pid 1, and a limit that the command lowered for it, which
+// prlimit(2) lets processes of one user do, would keep it from calling another
+// supervisor.
+func ownRules() []seccomp.Rule {
+	return []seccomp.Rule{{
+		Syscall: "prlimit64", Answer: seccomp.EPERM, Args: []seccomp.Arg{{Index: 0, NotIn: []uint32{0}}},
+		Why: "the limits of another process, pid 1 among them",
+	}}
 }
 
 var architectures = map[string]specs.Arch{"amd64": specs.ArchX86_64, "arm64": specs.ArchAARCH64}
