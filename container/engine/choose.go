@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,8 +80,17 @@ func (c Choice) any(ctx context.Context) (*Engine, error) {
 	return nil, &policy.Refusal{
 		Reason: policy.Unavailable, Code: "no_engine", Subject: "container",
 		Why: fmt.Sprintf("cannot run a container: no engine answers here (%s; %s)", whyOf(errs[0]), whyOf(errs[1])),
-		Fix: "install and start docker or podman, or set PINFOLD_DISABLE_CONTAINER=1 to run in the process tier", Err: errors.Join(errs...),
+		Fix: engineFix(errs) + ", or set PINFOLD_DISABLE_CONTAINER=1 to run in the process tier", Err: errors.Join(errs...),
 	}
+}
+
+// engineFix tells an engine that isn't there from one that keeps the caller
+// out.
+func engineFix(errs []error) string {
+	if slices.ContainsFunc(errs, func(err error) bool { return errors.Is(err, fs.ErrPermission) }) {
+		return "start podman as this user (podman system service --time=0), or have this user added to the group that docker's socket belongs to, which is as good as root"
+	}
+	return "install and start docker or podman"
 }
 
 // whyOf is what a refusal says, without its code.
