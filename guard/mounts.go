@@ -36,7 +36,7 @@ type mountTable struct {
 }
 
 func newMountTable(list []mount) *mountTable {
-	t := &mountTable{all: list, children: map[int][]int{}, root: -1, byDev: map[uint64][]int{}}
+	t := &mountTable{all: slices.Clone(list), children: map[int][]int{}, root: -1, byDev: map[uint64][]int{}}
 	ids := map[int]bool{}
 	for _, m := range list {
 		ids[m.id] = true
@@ -54,7 +54,18 @@ func newMountTable(list []mount) *mountTable {
 			t.root = i
 		}
 	}
+	t.dropOwnLayers()
 	return t
+}
+
+// dropOwnLayers forgets layers that would lie in their own overlay, as those of
+// a container's root seem to: they are named as the host saw them, so what has
+// the name here is something else. Followed, each would lead to the next.
+func (t *mountTable) dropOwnLayers() {
+	for _, i := range t.overlays {
+		m := &t.all[i]
+		m.layers = slices.DeleteFunc(slices.Clone(m.layers), func(l string) bool { return path.IsAbs(l) && t.at(l) == i })
+	}
 }
 
 // at is the index of the mount that a path lies on, -1 where the table has
