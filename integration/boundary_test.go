@@ -292,15 +292,12 @@ func TestGuardedNameAtTheEnd(t *testing.T) {
 	}
 	absent(l.ws+"/.envrc")(t, l)
 
-	r := l.start(t, launch{policy: workspaceOnly(), argv: []string{"sh", "-c", "touch " + l.run + "/ready; while :; do echo x >" + l.ws + "/.envrc; done"}})
-	r.await(t, l.run+"/ready")
-	must(t, r.Process.Signal(unix.SIGSTOP)) // so that it clears nothing more
-	eventually(t, "it stands", func() bool { return statFields(t, r.Process.Pid)[0] == "T" })
-	eventually(t, "the name is taken", func() bool { _, err := os.Stat(l.ws + "/.envrc"); return err == nil })
-	must(t, r.Process.Kill())
-	<-r.done
-	eventually(t, "nothing is left running", func() bool { return len(r.tree(t)) == 0 })
-	if _, err := os.Stat(l.ws + "/.envrc"); err != nil {
+	// A supervisor that is killed in the middle of a rename still makes it.
+	left := false
+	for round := 0; round < 5 && !left; round++ {
+		left = l.killedBesideAName(t)
+	}
+	if !left {
 		t.Fatal("nothing was left: the test shows nothing")
 	}
 	if res := l.wrap(t, launch{policy: workspaceOnly(), argv: []string{"true"}}); res.code != 0 {
@@ -313,6 +310,23 @@ func TestGuardedNameAtTheEnd(t *testing.T) {
 	if res := l.wrap(t, launch{policy: workspaceOnly(), argv: []string{"true"}}); res.code != 0 || read(t, l.ws+"/.envrc") != "mine\n" {
 		t.Errorf("the host's own: %v", res)
 	}
+}
+
+// killedBesideAName kills a supervisor while the command makes a guarded name
+// over and over, and reports whether the name is left.
+func (l *lab) killedBesideAName(t *testing.T) bool {
+	t.Helper()
+	must(t, os.RemoveAll(l.run+"/ready"))
+	r := l.start(t, launch{policy: workspaceOnly(), argv: []string{"sh", "-c", "touch " + l.run + "/ready; while :; do echo x >" + l.ws + "/.envrc; done"}})
+	r.await(t, l.run+"/ready")
+	must(t, r.Process.Signal(unix.SIGSTOP)) // so that it clears nothing more
+	eventually(t, "it stands", func() bool { return statFields(t, r.Process.Pid)[0] == "T" })
+	eventually(t, "the name is taken", func() bool { _, err := os.Stat(l.ws + "/.envrc"); return err == nil })
+	must(t, r.Process.Kill())
+	<-r.done
+	eventually(t, "nothing is left running", func() bool { return len(r.tree(t)) == 0 })
+	_, err := os.Stat(l.ws + "/.envrc")
+	return err == nil
 }
 
 // TestOnAndOn: a command that goes on making a guarded name is ended.
