@@ -117,7 +117,8 @@ static int a_handle(char **v) {
 	struct file_handle *h = calloc(1, sizeof *h + 128);
 	int mnt, fd;
 	h->handle_bytes = 128;
-	if (name_to_handle_at(AT_FDCWD, v[0], h, &mnt, 0) < 0) return held();
+	if (name_to_handle_at(AT_FDCWD, v[0], h, &mnt, 0) < 0)
+		return errno == EOPNOTSUPP ? unsupported("its file system has no handles, as an overlay") : held();
 	fd = open(v[0], O_RDONLY | O_DIRECTORY);
 	if (fd < 0) fd = open("/", O_RDONLY);
 	return verdict(syscall(SYS_open_by_handle_at, fd, h, O_RDONLY), "opened by handle");
