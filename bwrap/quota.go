@@ -87,8 +87,14 @@ func (l *Launch) bound(in input) {
 // PlaceLimits looks for the place where the launch's limits can be enforced,
 // beneath the cgroup that path names, or where the caller's own rights reach.
 // It makes nothing. A limit that can't be enforced is a refusal. [Start] does
-// it for a launch that hasn't been placed.
+// it for a launch that hasn't been placed. A path that names no cgroup is
+// refused whether or not there is a limit.
 func (l *Launch) PlaceLimits(path string) error {
+	if path != "" {
+		if err := cgroup.Check(cgroup.Options{Path: path}); err != nil {
+			return err
+		}
+	}
 	if !l.cgroup || l.place != nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package bwrap_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -58,5 +59,8 @@ func TestTranslateWithoutLimits(t *testing.T) {
 	if len(l.Plan.Limits) != 0 || len(l.Setup.Limits) != 0 || slices.Contains(l.Args, "--size") {
 		t.Errorf("limits out of nothing: %v %v %q", l.Plan.Limits, l.Setup.Limits, l.Args)
 	}
-	must(t, l.PlaceLimits("/no/such/cgroup")) // nothing to place
+	must(t, l.PlaceLimits("")) // nothing to place
+	if r, ok := errors.AsType[*policy.Refusal](l.PlaceLimits("/no/such/cgroup")); !ok || r.Code != "cgroup_missing" {
+		t.Errorf("a cgroup that isn't there is taken: %v", r)
+	}
 }

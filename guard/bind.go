@@ -129,6 +129,9 @@ func (g *gate) bindShares() error {
 	for _, p := range g.request.Share {
 		for _, v := range []verb{verbExcept, verbAllow, verbReadOnly} {
 			b, err := g.literal("--share", p, ClassProtected, v)
+			if err == nil {
+				err = g.checkShare(b)
+			}
 			if err != nil {
 				return err
 			}

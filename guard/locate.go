@@ -58,7 +58,7 @@ func (g *gate) locate() error {
 		}
 		*p.to, *p.canonical = b, b.obj.path
 	}
-	return nil
+	return g.checkNamed()
 }
 
 // notThere refuses a directory of the launch that isn't one.

@@ -41,6 +41,28 @@ func TestRefusals(t *testing.T) {
 		"a relative workspace": {
 			launch: launch{edit: request(func(_ *tree, r *guard.Request) { r.Workspace = "ws" })}, code: "path_not_absolute",
 		},
+		"no toolbelt there": {
+			launch: launch{edit: request(func(tr *tree, r *guard.Request) { r.Toolbelt = tr.path("nowhere") })},
+			code:   "toolbelt_missing", names: []string{"--toolbelt", "nowhere"},
+		},
+		"a toolbelt that is a file": {
+			prepare: func(tr *tree) { tr.files("f") },
+			launch:  launch{edit: request(func(tr *tree, r *guard.Request) { r.Toolbelt = tr.path("f") })},
+			code:    "toolbelt_not_a_socket",
+		},
+		"nothing to share": {
+			launch: launch{protect: []string{"p"}, edit: request(func(tr *tree, r *guard.Request) { r.Share = []string{tr.path("p/nowhere")} })},
+			code:   "share_missing", names: []string{"--share", "nowhere"},
+		},
+		"a home named that isn't there": {
+			launch: launch{edit: request(func(tr *tree, r *guard.Request) { r.Home, r.HomeNamed = tr.path("nowhere"), true })},
+			code:   "home_missing", names: []string{"--home", "nowhere"},
+		},
+		"a home named that is a file": {
+			prepare: func(tr *tree) { tr.files("f") },
+			launch:  launch{edit: request(func(tr *tree, r *guard.Request) { r.Home, r.HomeNamed = tr.path("f"), true })},
+			code:    "home_not_a_directory",
+		},
 		"the private directory as workspace": {
 			launch: launch{edit: request(func(_ *tree, r *guard.Request) { r.Workspace = "/tmp" })}, code: "private_directory",
 		},

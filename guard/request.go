@@ -26,8 +26,11 @@ type Request struct {
 	Toolbelt string // unix socket, {toolbelt}
 	Home     string // {home}, "~"
 	HomeSeed string
-	Record   string // record directory; protected
-	State    string // state directory; protected
+	// HomeNamed: the caller chose Home, so it must be there. An account's own
+	// may be missing.
+	HomeNamed bool
+	Record    string // record directory; protected
+	State     string // state directory; protected
 	// Runtime is $XDG_RUNTIME_DIR, SSHAuthSock $SSH_AUTH_SOCK: escape sockets.
 	Runtime     string
 	SSHAuthSock string

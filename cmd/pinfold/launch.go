@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -122,6 +123,9 @@ func (l *prepared) choosePolicy(p *program, f *launchFlags, state string) error 
 	if err := p.disableContainer(pol); err != nil {
 		return err
 	}
+	if err := l.checkCgroup(pol.Tier); err != nil {
+		return err
+	}
 	l.policy, l.request.PolicyFile = pol, file
 	pol.Limits, err = p.settings.Apply(pol.Limits)
 	return err
@@ -169,6 +173,19 @@ func (p *program) disableContainer(pol *policy.Policy) error {
 	return nil
 }
 
+// checkCgroup refuses --cgroup where the limits are an engine's to keep, or
+// rlimits alone.
+func (l *prepared) checkCgroup(tier policy.Tier) error {
+	if l.cgroup == "" || tier != policy.TierContainer && runtime.GOOS == "linux" {
+		return nil
+	}
+	return &policy.Refusal{
+		Reason: policy.Unavailable, Code: "field_unavailable", Subject: "--cgroup", Rule: "limits",
+		Why: fmt.Sprintf("cannot use --cgroup %q: only the process tier on Linux makes a cgroup of its own", l.cgroup),
+		Fix: "leave it out: a container's limits are the engine's to keep",
+	}
+}
+
 func (f *launchFlags) checkTier() error {
 	switch policy.Tier(f.tier) {
 	case "", policy.TierProcess, policy.TierContainer:
@@ -192,7 +209,7 @@ func (l *prepared) fillRequest(f *launchFlags, argv []string, state string) erro
 		Argv: argv, Dir: at(f.chdir), CallerDir: cwd,
 		Env: os.Environ(), EnvAdd: f.envs,
 		RunDir: at(f.runDir), RunsDir: at(f.runsDir), Toolbelt: at(f.toolbelt),
-		Home:   at(home),
+		Home: at(home), HomeNamed: f.home != "",
 		Record: at(f.record), State: state,
 		Runtime: os.Getenv("XDG_RUNTIME_DIR"), SSHAuthSock: os.Getenv("SSH_AUTH_SOCK"),
 		Settings: settingsDirs(),

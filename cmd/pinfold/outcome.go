@@ -139,14 +139,17 @@ func (o *outcome) open(g *guard.Grant) error {
 	if o.sink == nil {
 		return nil
 	}
-	if err := o.sink.open(g); err != nil {
-		return &policy.Refusal{
-			Reason: policy.Unavailable, Code: "result_unwritable", Subject: o.sink.spec, Err: err,
-			Why: fmt.Sprintf("cannot write the result to %q: %v", o.sink.spec, cause(err)),
-			Fix: "name a file outside everything that the command may write, or fd:N with N open for writing",
-		}
+	err := o.sink.open(g)
+	if err == nil {
+		return nil
 	}
-	return nil
+	spec := o.sink.spec
+	o.sink = nil // the refusal says that there will be none
+	return &policy.Refusal{
+		Reason: policy.Unavailable, Code: "result_unwritable", Subject: spec, Err: err,
+		Why: fmt.Sprintf("cannot write the result to %q: %v", spec, cause(err)),
+		Fix: "name a file outside everything that the command may write, or fd:N with N open for writing",
+	}
 }
 
 // finish writes the result. Whoever waits for one must learn that there is
