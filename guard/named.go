@@ -19,7 +19,7 @@ func (g *gate) checkNamed() error {
 
 func (g *gate) checkShare(b *bound) error {
 	if b.obj.missing() {
-		return g.nothingAt("--share", b, "make it first, or leave --share out")
+		return g.nothingAt("share_missing", "--share", b, "make it first, or leave --share out")
 	}
 	return nil
 }
@@ -27,7 +27,7 @@ func (g *gate) checkShare(b *bound) error {
 func (g *gate) checkToolbelt(b *bound) error {
 	switch {
 	case b.obj.missing():
-		return g.nothingAt("--toolbelt", b, "start what listens there first, or leave --toolbelt out")
+		return g.nothingAt("toolbelt_missing", "--toolbelt", b, "start what listens there first, or leave --toolbelt out")
 	case !b.obj.socket:
 		return refuse("toolbelt_not_a_socket", b.given, nil,
 			fmt.Sprintf("cannot use --toolbelt %q: it isn't a unix socket", b.given), "give --toolbelt a unix socket")
@@ -36,9 +36,9 @@ func (g *gate) checkToolbelt(b *bound) error {
 }
 
 // nothingAt refuses a missing path of any kind.
-func (g *gate) nothingAt(flag string, b *bound, fix string) error {
+func (g *gate) nothingAt(code, flag string, b *bound, fix string) error {
 	if b.obj.end == endUnreachable {
 		return g.unreachable(b)
 	}
-	return refuse(snake(flag[2:])+"_missing", b.given, nil, fmt.Sprintf("cannot use %s %q: it doesn't exist", flag, b.given), fix)
+	return refuse(code, b.given, nil, fmt.Sprintf("cannot use %s %q: it doesn't exist", flag, b.given), fix)
 }

@@ -150,10 +150,24 @@ func parsePrefix(text, host string) (netip.Prefix, error) {
 		return netip.Prefix{}, &HostError{Text: text, Why: "it mixes IPv4-mapped and other IPv6 addresses"}
 	}
 	if masked := prefix.Masked(); masked != prefix {
-		hint := "write " + strconv.Quote(masked.String()) + ", or the address alone"
-		return netip.Prefix{}, &HostError{Text: text, Why: "it has bits set beyond the prefix", Hint: hint}
+		return netip.Prefix{}, &HostError{Text: text, Why: "it has bits set beyond the prefix", Hint: maskedHint(text, host, prefix)}
 	}
 	return prefix, nil
+}
+
+// maskedHint offers what may have been meant, in the entry's own form. A prefix
+// of length 0 can't have been meant: an allow list refuses that one too.
+func maskedHint(text, host string, p netip.Prefix) string {
+	port := strings.TrimPrefix(text, host)
+	addr := p.Addr().String()
+	if p.Addr().Is6() && port != "" {
+		addr = "[" + addr + "]"
+	}
+	alone := strconv.Quote(addr + port)
+	if p.Bits() == 0 {
+		return "write the length that is meant, or " + alone + " for the address alone"
+	}
+	return "write " + strconv.Quote(p.Masked().String()+port) + ", or " + alone + " for the address alone"
 }
 
 // unmapPrefix turns a prefix of IPv4-mapped addresses into the IPv4 one,

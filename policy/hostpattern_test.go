@@ -3,6 +3,7 @@ package policy_test
 import (
 	"errors"
 	"net/netip"
+	"regexp"
 	"testing"
 
 	"pinfold/policy"
@@ -101,7 +102,11 @@ func TestParseHostPatternRefuses(t *testing.T) {
 		"0177.0.0.1":                 `write "127.0.0.1"`,
 		"2130706433:80":              `write "127.0.0.1"`,
 		"127.0.0.1.":                 `write "127.0.0.1"`,
-		"10.1.2.3/16":                `write "10.1.0.0/16", or the address alone`,
+		"10.1.2.3/16":                `write "10.1.0.0/16", or "10.1.2.3" for the address alone`,
+		"10.1.2.3/16:80":             `write "10.1.0.0/16:80", or "10.1.2.3:80" for the address alone`,
+		"[2001:db8::1/32]:443":       `write "2001:db8::/32:443", or "[2001:db8::1]:443" for the address alone`,
+		"10.0.0.0/0":                 `write the length that is meant, or "10.0.0.0" for the address alone`,
+		"2001:db8::/0:443":           `write the length that is meant, or "[2001:db8::]:443" for the address alone`,
 		"10.1/16":                    "",
 		"10.1.0.0/33":                "",
 		"10.1.0.0/":                  "",
@@ -128,6 +133,11 @@ func TestParseHostPatternRefuses(t *testing.T) {
 			}
 			if host.Text != in || host.Hint != hint {
 				t.Errorf("error of %q has text %q, hint %q; want hint %q", in, host.Text, host.Hint, hint)
+			}
+			for _, m := range regexp.MustCompile(`"([^"]+)"`).FindAllStringSubmatch(host.Hint, -1) {
+				if _, err := policy.ParseHostPattern(m[1]); err != nil {
+					t.Errorf("the hint of %q is refused itself: %v", in, err)
+				}
 			}
 		})
 	}

@@ -57,6 +57,7 @@ var ownCodes = []string{"egress"} //nolint:gochecknoglobals // a table
 // derivedCodes are made of a flag's name.
 var derivedCodes = []string{ //nolint:gochecknoglobals // a table
 	"workspace_missing", "workspace_not_a_directory", "run_dir_missing", "run_dir_not_a_directory",
+	"home_missing", "home_not_a_directory",
 }
 
 // refusalCodes finds the codes in the source: literals and constants given to
