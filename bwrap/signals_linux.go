@@ -166,7 +166,7 @@ func (p *Process) forward(sig unix.Signal) {
 	case sig == unix.SIGTSTP:
 		p.suspend()
 	case sig == unix.SIGCONT:
-		p.resume()
+		p.continued()
 	case sig == unix.SIGWINCH && p.relay.hasInput():
 		p.relay.resize() // the kernel tells the command
 	default:
@@ -225,6 +225,14 @@ func (p *Process) wanted() {
 	p.resume()
 }
 
+// continued is for a supervisor that somebody else had stopped, or that is told
+// to continue a command that stands.
+func (p *Process) continued() {
+	p.jobs.Lock()
+	defer p.jobs.Unlock()
+	p.resume()
+}
+
 // resume takes the terminal again and continues the command.
 func (p *Process) resume() {
 	p.relay.enter()
@@ -260,12 +268,17 @@ func (p *Process) initPgid() int {
 // this very thread makes sure that nothing runs on before the stop. A whole
 // group is stopped after Ctrl-Z in the inner terminal, as the outer one would
 // have done.
+//
+// The SIGCONT that ends the stop isn't delivered, since the caller sees by the
+// return that it came. By way of a handler it would come some milliseconds
+// later, and continue a command that was stopped again meanwhile.
 func stopSelf(group bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// signal.Reset leaves Go's handler in place for this one.
-	var old sigaction
-	if rtSigaction(unix.SIGTSTP, &sigaction{handler: sigIgnore}, &old) != nil {
+	// signal.Reset leaves Go's handler in place for these.
+	var stop, cont sigaction
+	if rtSigaction(unix.SIGTSTP, &sigaction{handler: sigIgnore}, &stop) != nil ||
+		rtSigaction(unix.SIGCONT, &sigaction{handler: sigDefault}, &cont) != nil {
 		return
 	}
 	if group {
@@ -273,7 +286,8 @@ func stopSelf(group bool) {
 	}
 	_ = rtSigaction(unix.SIGTSTP, &sigaction{handler: sigDefault}, nil)
 	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGTSTP)
-	_ = rtSigaction(unix.SIGTSTP, &old, nil)
+	_ = rtSigaction(unix.SIGTSTP, &stop, nil)
+	_ = rtSigaction(unix.SIGCONT, &cont, nil)
 }
 
 // sigaction is the kernel's struct, rt_sigaction(2), the same on amd64 and

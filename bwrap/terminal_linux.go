@@ -70,11 +70,18 @@ func (t *Terminal) Stopped(resume func()) {
 	t.relay.settle()
 	t.relay.leave()
 	stopSelf(true)
-	t.Continued(resume)
+	t.again(resume)
 }
 
-// Continued takes the terminal again, and continues the command.
+// Continued is for a supervisor that somebody else had stopped.
 func (t *Terminal) Continued(resume func()) {
+	t.jobs.Lock()
+	defer t.jobs.Unlock()
+	t.again(resume)
+}
+
+// again takes the terminal, and continues the command.
+func (t *Terminal) again(resume func()) {
 	t.relay.enter()
 	t.relay.resize()
 	resume()
@@ -85,7 +92,7 @@ func (t *Terminal) Wanted(resume func()) {
 	t.jobs.Lock()
 	defer t.jobs.Unlock()
 	t.relay.want()
-	t.Continued(resume)
+	t.again(resume)
 }
 
 // Finish carries the rest and gives the operator's terminal back. started:
