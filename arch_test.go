@@ -76,7 +76,7 @@ func sources(t *testing.T) []source {
 // a room may import its own parts. Back ends never import each other.
 func mayImport() map[string][]string {
 	ground := []string{"policy", "guard"}
-	parts := append([]string{"plan", "egress", "event", "notify", "stub", "stub/wire", "stub/seccomp"}, ground...)
+	parts := append([]string{"plan", "lease", "egress", "event", "notify", "stub", "stub/wire", "stub/seccomp"}, ground...)
 	backEnds := append([]string{"bwrap", "seatbelt", "container"}, parts...)
 	return map[string][]string{
 		"policy":       nil,
@@ -84,6 +84,7 @@ func mayImport() map[string][]string {
 		"guard":        {"policy"},
 		"event":        nil,
 		"plan":         {"policy", "guard", "event"},
+		"lease":        {"plan"},
 		"egress":       {"policy", "guard", "event"},
 		"notify":       {"event"},
 		"stub":         {"stub/wire"},

@@ -81,7 +81,7 @@ func newBoundary(p *Process) (*boundary, error) {
 	b := &boundary{
 		launch: p.launch, judge: p.launch.judge, init: p.family.init.pid, root: -1, table: -1, wake: -1, mountNS: -1, userNS: -1, done: make(chan struct{}), noted: map[string]bool{},
 		notice: p.notice, emit: p.emit, kill: func() { p.Kill(BoundaryLost) },
-		makePoint: func(g Ghost) error { return p.leases.makeLate(g, p.o.Record) },
+		makePoint: func(g Ghost) error { return p.leases.Make(g) },
 	}
 	if err := b.open(p); err != nil {
 		b.close()

@@ -5,10 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
 	"pinfold/bwrap"
 	"pinfold/guard"
@@ -177,29 +175,6 @@ func TestReclaim(t *testing.T) {
 	}
 	if got, err := bwrap.Reclaim(state); err != nil || len(got) > 0 {
 		t.Errorf("reclaimed twice: %v, %v", got, err)
-	}
-}
-
-// A run that was killed between the intent and the note is known by the time:
-// what is older was there before.
-func TestReclaimIntent(t *testing.T) {
-	t.Parallel()
-	dir := lab(t)
-	mkdir(t, dir+"/old")
-	time.Sleep(30 * time.Millisecond) // past the clock's slack
-	intent := time.Now()
-	mkdir(t, dir+"/new")
-	var st unix.Statx_t
-	must(t, unix.Statx(unix.AT_FDCWD, dir+"/new", 0, unix.STATX_BTIME, &st))
-	if st.Mask&unix.STATX_BTIME == 0 {
-		t.Skip("the file system keeps no birth times")
-	}
-	bwrap.WriteLease(t, dir+"/state", dir+"/old", intent)
-	bwrap.WriteLease(t, dir+"/state", dir+"/new", intent)
-	got, err := bwrap.Reclaim(dir + "/state")
-	must(t, err)
-	if diff := cmp.Diff([]string{dir + "/new"}, got); diff != "" || !exists(t, dir+"/old") {
-		t.Errorf("reclaimed: %s", diff)
 	}
 }
 

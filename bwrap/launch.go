@@ -3,6 +3,7 @@ package bwrap
 import (
 	"pinfold/bwrap/cgroup"
 	"pinfold/guard"
+	"pinfold/lease"
 	"pinfold/notify"
 	"pinfold/plan"
 	"pinfold/policy"
@@ -162,7 +163,4 @@ type Datum struct {
 }
 
 // Ghost is a mount point that shows on the host.
-type Ghost struct {
-	Path string
-	Dir  bool
-}
+type Ghost = lease.Point

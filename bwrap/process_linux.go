@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold/event"
+	"pinfold/lease"
 	"pinfold/notify"
 	"pinfold/plan"
 	"pinfold/policy"
@@ -35,7 +36,7 @@ type Process struct {
 	ports        ports
 	listeners    []net.Listener
 	serving      sync.WaitGroup
-	leases       *leases
+	leases       *lease.Held
 	boundary     *boundary
 	names        *pendingNames // until the boundary has it
 	capture      int           // bubblewrap's standard error
@@ -178,7 +179,7 @@ func (p *Process) cleanUp() error {
 	p.ports.close()
 	err = errors.Join(err, p.endEgress())
 	if err == nil || p.leases == nil {
-		err = errors.Join(err, p.leases.release())
+		err = errors.Join(err, p.leases.Release())
 	}
 	return err
 }

@@ -21,9 +21,6 @@ func Start(context.Context, *Launch, StartOptions) (*Process, error) {
 	return nil, errUnsupported()
 }
 
-// Reclaim has nothing to do where nothing runs.
-func Reclaim(string) ([]string, error) { return nil, nil }
-
 // Pid is no process's.
 func (*Process) Pid() int { return 0 }
 

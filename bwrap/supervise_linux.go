@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pinfold/lease"
 	"pinfold/stub/wire"
 )
 
@@ -158,7 +159,9 @@ func (s *launcher) prepare() (err error) {
 	if err = s.listenOutside(); err != nil {
 		return err
 	}
-	s.leases, err = prepareCovers(s.o.State, s.launch.Ghosts, covered(s.setup.Checks), s.o.Record)
+	// bubblewrap would make the mount points as well, but then nobody could tell
+	// later whose they are.
+	s.leases, err = lease.Take(lease.Request{State: s.o.State, Missing: s.launch.Ghosts, Covered: covered(s.setup.Checks), Record: s.o.Record})
 	return err
 }
 

@@ -69,7 +69,7 @@ func (s *launcher) undo(cause error) error {
 	}
 	s.serving.Wait()
 	s.abandonNames()
-	err = errors.Join(err, s.boundary.finish(), s.leases.release())
+	err = errors.Join(err, s.boundary.finish(), s.leases.Release())
 	if s.digest != "" {
 		err = errors.Join(err, s.writeFailure(asExit(cause)))
 	}

@@ -1,4 +1,4 @@
-package bwrap
+package lease
 
 import (
 	"errors"
@@ -12,19 +12,19 @@ import (
 // Leftovers are the mount points that killed runs left behind, which
 // [Reclaim] would remove. It changes nothing.
 func Leftovers(state string) ([]string, error) {
-	dir := filepath.Join(state, leaseDir)
-	names := leaseNames(dir)
-	if len(names) == 0 {
+	dir := filepath.Join(state, dirName)
+	found := names(dir)
+	if len(found) == 0 {
 		return nil, nil
 	}
-	unlock, err := lockLeases(dir)
+	unlock, err := lockAll(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 	var paths []string
 	var errs []error
-	for name := range names {
+	for name := range found {
 		path, err := leftover(filepath.Join(dir, name))
 		if path != "" {
 			paths = append(paths, path)
@@ -43,15 +43,9 @@ func leftover(file string) (string, error) {
 		return "", ignoreGone(err)
 	}
 	defer f.Close()
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return "", nil
-	}
 	l := &lease{f: f}
-	if err == nil {
-		err = l.read()
-	}
-	if err != nil || l.note.Path == "" || l.note.stands() != nil {
+	free, err := l.free()
+	if err != nil || !free || l.note.Path == "" || l.note.stands() != nil {
 		return "", err
 	}
 	return l.note.Path, nil

@@ -1,4 +1,4 @@
-package bwrap
+package lease
 
 import (
 	"errors"

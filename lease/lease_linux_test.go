@@ -1,0 +1,181 @@
+package lease_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"pinfold/lease"
+	"pinfold/plan"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func exists(t *testing.T, path string) bool {
+	t.Helper()
+	_, err := os.Lstat(path)
+	if !errors.Is(err, os.ErrNotExist) {
+		must(t, err)
+		return true
+	}
+	return false
+}
+
+func take(t *testing.T, r lease.Request) *lease.Held {
+	t.Helper()
+	h, err := lease.Take(r)
+	must(t, err)
+	return h
+}
+
+// files are what a state directory holds of leases and tenants.
+func files(t *testing.T, state string) []string {
+	t.Helper()
+	list, err := os.ReadDir(filepath.Join(state, "covers"))
+	must(t, err)
+	var out []string
+	for _, e := range list {
+		if strings.Contains(e.Name(), ".") {
+			out = append(out, e.Name())
+		}
+	}
+	return out
+}
+
+// writeLease is what a run leaves that was killed before it could note what it
+// had made.
+func writeLease(t *testing.T, state, path string, intent time.Time) {
+	t.Helper()
+	b, err := json.Marshal(map[string]any{"path": path, "dir": true, "intent_ns": intent.UnixNano()})
+	must(t, err)
+	dir := filepath.Join(state, "covers")
+	must(t, os.MkdirAll(dir, 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, filepath.Base(path)+".lease"), b, 0o600))
+}
+
+// A run that was killed between the intent and the note is known by the time:
+// what is older was there before.
+func TestReclaimIntent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, os.Mkdir(dir+"/old", 0o700))
+	time.Sleep(30 * time.Millisecond) // past the clock's slack
+	intent := time.Now()
+	must(t, os.Mkdir(dir+"/new", 0o700))
+	var st unix.Statx_t
+	must(t, unix.Statx(unix.AT_FDCWD, dir+"/new", 0, unix.STATX_BTIME, &st))
+	if st.Mask&unix.STATX_BTIME == 0 {
+		t.Skip("the file system keeps no birth times")
+	}
+	writeLease(t, dir+"/state", dir+"/old", intent)
+	writeLease(t, dir+"/state", dir+"/new", intent)
+	got, err := lease.Reclaim(dir + "/state")
+	must(t, err)
+	if diff := cmp.Diff([]string{dir + "/new"}, got); diff != "" || !exists(t, dir+"/old") {
+		t.Errorf("reclaimed: %s", diff)
+	}
+}
+
+// The leases of a tenant last as long as anybody has the file that it was
+// handed, whatever becomes of the process that took them.
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	state, secret := dir+"/state", dir+"/secret"
+	request := lease.Request{State: state, Missing: []lease.Point{{Path: secret, Dir: true}}, Covered: []string{secret}, Outlives: true}
+	first := take(t, request)
+	handed, err := unix.Dup(int(first.File().Fd())) // as another process has it
+	must(t, err)
+	second := take(t, request)
+	third := take(t, lease.Request{State: state, Covered: []string{secret}}) // one that nothing outlives
+	for _, h := range []*lease.Held{first, second, third} {
+		must(t, h.Release())
+		if !exists(t, secret) {
+			t.Fatal("taken from under the tenant")
+		}
+	}
+	left, err := lease.Leftovers(state)
+	got, rerr := lease.Reclaim(state)
+	must(t, errors.Join(err, rerr))
+	if len(left) > 0 || len(got) > 0 || !exists(t, secret) {
+		t.Fatalf("left over: %v, reclaimed: %v", left, got)
+	}
+	again, err := lease.Again(request)
+	must(t, err)
+	must(t, unix.Close(handed))
+	if left, err := lease.Leftovers(state); err != nil || len(left) > 0 {
+		t.Fatalf("left over: %v, %v", left, err)
+	}
+	must(t, again.Release())
+	if exists(t, secret) || len(files(t, state)) > 0 {
+		t.Errorf("left behind: %v", files(t, state))
+	}
+}
+
+// What a supervisor left that was killed with its tenant is taken away by the
+// next one.
+func TestReclaimTenant(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	state, secret := dir+"/state", dir+"/secret"
+	h := take(t, lease.Request{State: state, Missing: []lease.Point{{Path: secret}}, Outlives: true})
+	name := filepath.Base(h.File().Name())
+	must(t, h.Release())
+	h = take(t, lease.Request{State: state, Missing: []lease.Point{{Path: secret}}, Outlives: true})
+	list, err := filepath.Glob(state + "/covers/*.lease")
+	must(t, err)
+	text, err := os.ReadFile(list[0])
+	must(t, err)
+	must(t, h.Release())
+	if strings.Contains(string(text), name) || exists(t, secret) {
+		t.Fatalf("the lease still names a tenant that has gone: %s", text)
+	}
+	// As if that last Release had not been: the note, the tenant's file, and
+	// something new at the path.
+	must(t, os.WriteFile(list[0], text, 0o600))
+	var note struct{ Tenants []string }
+	must(t, json.Unmarshal(text, &note))
+	must(t, os.WriteFile(filepath.Join(state, "covers", note.Tenants[0]), nil, 0o600))
+	must(t, os.WriteFile(secret, []byte("mine"), 0o600))
+	got, err := lease.Reclaim(state)
+	must(t, err)
+	if len(got) > 0 || !exists(t, secret) || len(files(t, state)) > 0 {
+		t.Errorf("reclaimed %v, left %v", got, files(t, state))
+	}
+}
+
+// What is made and removed is in the journal.
+func TestJournal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	rec, err := plan.CreateRecord(dir + "/rec")
+	must(t, err)
+	defer rec.Close()
+	h := take(t, lease.Request{State: dir + "/state", Missing: []lease.Point{{Path: dir + "/a", Dir: true}, {Path: dir + "/a/b"}}, Record: rec})
+	must(t, h.Make(lease.Point{Path: dir + "/late"}))
+	must(t, h.Release())
+	_, err = rec.Pin(&plan.Plan{Version: plan.Version})
+	must(t, err)
+	s, err := plan.ReadRecord(dir + "/rec")
+	must(t, err)
+	var got []string
+	for _, step := range s.Steps {
+		got = append(got, step.Action+" "+filepath.Base(step.Path))
+	}
+	want := []string{"made a", "made b", "made late", "removed late", "removed b", "removed a"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("journal (-want +got):\n%s", diff)
+	}
+}
