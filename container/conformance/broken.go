@@ -40,6 +40,8 @@ func Broken(p container.Provider) []Control {
 		{"an identity that is new each time", PromiseSameIdentity, &newIdentity{Provider: p}},
 		{"an image that isn't the one asked for", PromiseNoImage, otherImage{p}},
 		{"a start that failed reported as a success", PromiseFailsToStart, hidesFailure{p}},
+		{"a creation that always fails", PromiseFailsToStart, createsNothing{p}},
+		{"a start that fails for no reason", PromiseFailsToStart, losesReason{p}},
 	}
 }
 
@@ -206,4 +208,19 @@ func (b hidesFailure) Start(ctx context.Context, r container.Ref) error {
 		return nil
 	}
 	return err
+}
+
+type createsNothing struct{ container.Provider }
+
+func (createsNothing) Create(context.Context, container.Spec) (container.Ref, error) {
+	return container.Ref{}, errors.New("the engine is busy")
+}
+
+type losesReason struct{ container.Provider }
+
+func (b losesReason) Start(ctx context.Context, r container.Ref) error {
+	if err := b.Provider.Start(ctx, r); err != nil {
+		return errors.New("the engine is busy")
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -205,23 +206,51 @@ func otherEngine(ctx context.Context, c *check) error {
 	return nil
 }
 
+// noProgram is an entry point that no image has.
+const noProgram = "/no/such/program"
+
 func failsToStart(ctx context.Context, c *check) error {
 	s := c.subject.Run("")
-	s.Entrypoint = []string{"/no/such/program"}
+	s.Entrypoint = []string{noProgram}
 	s.Labels = c.labels("a")
 	r, err := c.Create(ctx, s)
 	if err != nil {
-		return nil //nolint:nilerr // an engine may see it that early
+		return c.refusedEarly(ctx, err) // an engine may see it by then
 	}
 	c.made = append(c.made, r)
-	if c.Start(ctx, r) == nil {
+	err = c.Start(ctx, r)
+	if err == nil {
 		return errors.New("a program that isn't there can be started")
+	}
+	if err := namesProgram(err); err != nil {
+		return err
 	}
 	got, err := c.Inspect(ctx, r)
 	if err == nil && (got.Alive() || got.Ended() && got.ExitCode == 0) {
 		err = fmt.Errorf("it looks like a run: %+v", got)
 	}
 	return err
+}
+
+// refusedEarly takes a failed creation for one that has seen the program to be
+// missing: it says so, and nothing was made.
+func (c *check) refusedEarly(ctx context.Context, failed error) error {
+	if err := namesProgram(failed); err != nil {
+		return err
+	}
+	left, err := c.List(ctx, c.labels("a"))
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("it wasn't created, and left %d containers", len(left))
+	}
+	return err
+}
+
+// namesProgram tells a failure that is the program's from any other.
+func namesProgram(failed error) error {
+	if strings.Contains(failed.Error(), noProgram) {
+		return nil
+	}
+	return fmt.Errorf("it fails for another reason than the missing program: %w", failed)
 }
 
 // missingSource: engines make a missing directory for some forms of a bind, as
