@@ -121,7 +121,14 @@ func joinKeyring() error {
 }
 
 // reap waits for bubblewrap. It holds the thread, not just the goroutine.
+//
+// Somebody may kill it before it has let its child go, which then waits for it
+// forever. That is of its process group, and while bubblewrap isn't reaped no
+// other group can have the number.
 func reap(pid int, used *unix.Rusage) unix.WaitStatus {
+	for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+	}
+	_ = unix.Kill(-pid, unix.SIGKILL)
 	for {
 		var ws unix.WaitStatus
 		got, err := unix.Wait4(pid, &ws, 0, used)
