@@ -59,9 +59,11 @@ func (d *derived) add(n *node, v, up verdict) {
 	}
 }
 
-// changes reports whether a path needs an entry of its own.
+// changes reports whether a path needs an entry of its own. What is hidden
+// needs none: beneath it nothing has to be taken away, and an exception to a
+// protected path there, such as a workspace that isn't granted, shows nothing.
 func changes(v, up verdict) bool {
-	if up.access == hidden && !v.access.readable() {
+	if !v.access.readable() && (up.access == hidden || v.access == hidden) {
 		return false
 	}
 	return v.access != up.access

@@ -34,3 +34,19 @@ func TestExceptionsLieInTheProtectedSet(t *testing.T) {
 		}
 	}
 }
+
+// TestExceptionThatIsNotGranted: a workspace in a protected path may be one that
+// the policy shows nothing of.
+func TestExceptionThatIsNotGranted(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	tr.dirs("daemon/in")
+	l := launch{base: policy.BaseNone, allow: []string{"ws"}, protect: []string{"daemon"}, edit: func(tr *tree, _ *policy.Policy, r *guard.Request) {
+		r.Workspace, r.Dir = tr.path("daemon/in"), tr.path("ws")
+	}}
+	for _, e := range l.grant(tr).Entries() {
+		if e.Access != guard.ReadOnly && e.Access != guard.ReadWrite && e.Access != guard.Deny && e.Access != guard.Empty {
+			t.Errorf("an entry that says nothing: %+v", e)
+		}
+	}
+}
