@@ -76,6 +76,10 @@ type StartOptions struct {
 	State string
 	// Notice takes one-line remarks for people. Nil drops them.
 	Notice func(string)
+	// Again is asked where bubblewrap failed before anything ran inside. If it
+	// says that the launch will be made anew, the record gets no end yet: that
+	// is the caller's to write then. Nil says no.
+	Again func(error) bool
 }
 
 // Reason is how a run ended.

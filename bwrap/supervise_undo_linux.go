@@ -70,7 +70,7 @@ func (s *launcher) undo(cause error) error {
 	s.serving.Wait()
 	s.abandonNames()
 	err = errors.Join(err, s.boundary.finish(), s.leases.Release())
-	if s.digest != "" {
+	if s.digest != "" && !s.again(cause) {
 		err = errors.Join(err, s.writeFailure(asExit(cause)))
 	}
 	s.closeFDs()

@@ -151,6 +151,21 @@ func (r *Record) Pin(p *Plan) (string, error) {
 	return digestOf(b), nil
 }
 
+// SetAside makes room for another plan where nothing came of the one that was
+// pinned: it stays beside, as "plan.N.json".
+func (r *Record) SetAside(n int) error {
+	aside := fmt.Sprintf("plan.%d.json", n)
+	for _, name := range []string{rootFile, exitFile, aside} {
+		if _, err := r.dir.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("cannot set the plan of record %q aside: it holds %q", r.path, name)
+		}
+	}
+	if err := r.dir.Rename(planFile, aside); err != nil {
+		return fmt.Errorf("cannot set the plan of record %q aside: %w", r.path, err)
+	}
+	return nil
+}
+
 // WriteProfile writes a sandbox profile, which a program outside of the
 // boundary reads by its name, and answers that.
 func (r *Record) WriteProfile(text []byte) (path string, err error) {

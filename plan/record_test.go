@@ -117,6 +117,38 @@ func TestRecordIsWrittenOnce(t *testing.T) {
 	}
 }
 
+// TestRecordSetsAside: a plan of which nothing came makes room for another,
+// and stays; one that has run, or has an end, doesn't.
+func TestRecordSetsAside(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "r")
+	r, err := plan.CreateRecord(dir)
+	must(t, err)
+	defer r.Close()
+	if r.SetAside(1) == nil {
+		t.Error("no plan at all was set aside")
+	}
+	first, err := r.Pin(sample())
+	must(t, err)
+	must(t, r.SetAside(1))
+	other := sample()
+	other.Dir = "/another"
+	second, err := r.Pin(other)
+	must(t, err)
+	must(t, r.WriteExit(plan.Exit{Code: 7, Reason: "exited"}))
+	if r.SetAside(2) == nil {
+		t.Error("a plan that has an end was set aside")
+	}
+	s, err := plan.ReadRecord(dir)
+	must(t, err)
+	if s.Digest != second || first == second {
+		t.Errorf("the record is of plan %s, wanted %s", s.Digest, second)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "plan.1.json")); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCreateRecordRefuses(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(t *testing.T, dir string){

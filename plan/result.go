@@ -41,6 +41,8 @@ type Result struct {
 	// Phase is the last one that began.
 	Phase  string        `json:"phase"`
 	Phases []PhaseResult `json:"phases"`
+	// Attempts is how often the launch was made, where that is more than once.
+	Attempts int `json:"attempts,omitzero"`
 	// Refusal is why nothing ran.
 	Refusal *policy.Refusal `json:"refusal,omitempty"`
 	// NotRun is why the command didn't run though nothing was refused.

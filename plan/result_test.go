@@ -22,7 +22,7 @@ func fullResult() plan.Result {
 	return plan.Result{
 		Version: plan.ResultVersion, Run: "r", Tier: "process", Backend: "bwrap", Reason: "oom", Exit: 137,
 		Signal: "SIGKILL", Stop: "term", Phase: plan.PhaseRun,
-		Phases:  []plan.PhaseResult{{Name: plan.PhaseRun, Began: time.Unix(1, 0).UTC(), DurationMS: 1.5}},
+		Phases: []plan.PhaseResult{{Name: plan.PhaseRun, Began: time.Unix(1, 0).UTC(), DurationMS: 1.5}}, Attempts: 2,
 		Refusal: &policy.Refusal{Reason: policy.Denied, Code: "c", Subject: "s", Rule: "r", Why: "w", Fix: "f"},
 		NotRun:  &plan.NotRun{Code: "not_found", Why: "w"},
 		Usage:   &plan.Usage{Source: "cgroup", CPUMS: 1, PeakMemory: 2, Processes: 3},

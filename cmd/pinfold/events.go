@@ -33,6 +33,9 @@ func (r *oneRun) openEvents(g *guard.Grant) error {
 			Fix: "name a file outside everything that the command may write, or fd:N with N open for writing",
 		}
 	}
+	if filepath.IsAbs(f.Name()) {
+		r.eventsPath = f.Name()
+	}
 	r.events = event.NewWriter(f, event.Options{Run: r.name, Level: r.options.level})
 	r.closers = append(r.closers, func() error {
 		err := r.events.CloseTimeout(eventsGrace)

@@ -25,9 +25,12 @@ type oneRun struct {
 	record  *plan.Record
 	summary event.Summary
 	events  *event.Writer
-	closers []func() error
-	outcome *outcome
-	capture *capture
+	// eventsPath is where events go, if that is a file.
+	eventsPath string
+	closers    []func() error
+	outcome    *outcome
+	capture    *capture
+	again      again
 	laterState
 }
 
@@ -67,7 +70,7 @@ func (r *oneRun) run(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(ctx, r.options.timeout)
 		defer cancel()
 	}
-	process, err := r.launch.start(ctx, r)
+	process, err := r.start(ctx)
 	r.options.started()
 	if err != nil {
 		return errors.Join(r.notStarted(err), r.capture.abandon())
@@ -100,7 +103,7 @@ func (r *oneRun) startOptions() bwrap.StartOptions {
 		Record:  r.record, Fresh: r.fresh, Events: sink, Run: r.name,
 		AllFlows: r.options.level == event.LevelAll,
 		Grace:    r.options.grace, Forward: true, State: r.state,
-		Notice: func(s string) { r.p.notice("%s", s) },
+		Notice: func(s string) { r.p.notice("%s", s) }, Again: r.mayTryAgain,
 	}
 }
 

@@ -169,13 +169,15 @@ func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
 		p.notice("cannot clear what an earlier launch left behind: %v", err)
 	}
 	later := persist.Begin(l.request.Workspace)
+	mounts := bwrap.WatchMounts()
+	defer mounts.Close()
 	done := p.during("looking through what the command may write")
 	g, err := l.guardUnlessInterrupted(ctx)
 	done()
 	if err != nil {
 		return err
 	}
-	defer g.grant.Close()
+	defer func() { g.grant.Close() }() // whichever it is by then
 	l.outcome.planned(g)
 	l.outcome.enter(plan.PhaseSetup)
 	if err := l.outcome.open(g.grant); err != nil {
@@ -185,6 +187,7 @@ func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	r.again = again{mounts: mounts, prepared: l, guarded: g}
 	r.laterState = laterState{later, g.grant.Paths().Workspace, grantedTrees(g.grant, l.fresh)}
 	r.announce(g.grant.Withheld())
 	later.Began()

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"pinfold/bwrap"
+	"pinfold/event"
+	"pinfold/guard"
+	"pinfold/plan"
+	"pinfold/policy"
+)
+
+// maxAgain bounds how often a launch is made anew.
+const maxAgain = 3
+
+// again makes a launch anew that bubblewrap gave up while the host's mounts
+// changed: it binds them one by one as its copy of the table has them, and one
+// that is unmounted just then (a container that ends on the host) fails it.
+// What it prints isn't looked at. The guard looks at everything again, since
+// the change may have been about what the launch grants or denies.
+type again struct {
+	mounts   *bwrap.MountTable // watched since before the guard looked
+	prepared *prepared
+	guarded  *guarded
+	made     int  // how often the launch was made anew
+	wanted   bool // once more
+}
+
+// start starts the command, at a second or third attempt where that may help.
+func (r *oneRun) start(ctx context.Context) (running, error) {
+	for {
+		process, err := r.launch.start(ctx, r)
+		if !r.again.wanted {
+			return process, err
+		}
+		r.again.wanted = false
+		if err = r.anew(ctx, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// mayTryAgain is asked once a launch has failed, before its record says so.
+func (r *oneRun) mayTryAgain(error) bool {
+	if r.again.made >= maxAgain || !r.again.mounts.Changed() {
+		return false
+	}
+	if sent, err := r.record.Stop(); err != nil || sent != "" {
+		return false // somebody else has ended it
+	}
+	r.again.made++
+	r.again.wanted = true
+	return true
+}
+
+// anew makes the launch anew, up to its start. failed is why the last one
+// failed: with more in it than that, there are traces left.
+func (r *oneRun) anew(ctx context.Context, failed error) error {
+	err := failed
+	if _, clean := failed.(*policy.Refusal); clean { //nolint:errorlint // what is joined to it is the point
+		err = r.guardAnew(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, r.record.WriteExit(plan.Exit{Time: time.Now(), Code: exitRefused, Reason: endOf(err)}))
+	}
+	r.outcome.result.Attempts = r.again.made + 1
+	r.p.notice("bubblewrap failed while the host's mounts changed: starting again")
+	if r.events != nil {
+		r.events.Emit(event.Event{Kind: event.Boundary, Action: event.Noticed, Target: "mounts", Reason: "launched_again"})
+	}
+	return nil
+}
+
+// guardAnew replaces the launch by one that the guard has let through now.
+func (r *oneRun) guardAnew(ctx context.Context) error {
+	r.outcome.enter(plan.PhasePlan)
+	g, err := r.again.prepared.guardUnlessInterrupted(ctx)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(r.checkOutputs(g.grant), refuseRecord(g.grant))
+	if err == nil {
+		err = r.record.SetAside(r.again.made)
+	}
+	if err != nil {
+		return errors.Join(err, g.grant.Close())
+	}
+	err = r.again.guarded.grant.Close()
+	*r.again.guarded = *g
+	r.launch, r.network = g.launch, g.grant.Network()
+	r.outcome.planned(g)
+	r.outcome.enter(plan.PhaseSetup)
+	return err
+}
+
+// checkOutputs refuses what was opened for the launch before, where this one
+// could write it.
+func (r *oneRun) checkOutputs(g *guard.Grant) error {
+	paths := map[string]string{"events_unwritable": r.eventsPath}
+	if sink := r.outcome.sink; sink != nil {
+		paths["result_unwritable"] = sink.path
+	}
+	for code, path := range paths {
+		if path != "" && g.Writable(path) {
+			return &policy.Refusal{
+				Reason: policy.Unavailable, Code: code, Subject: path,
+				Why: fmt.Sprintf("cannot write to %q: the command may write there", path),
+				Fix: "name a file outside everything that the command may write, or fd:N with N open for writing",
+			}
+		}
+	}
+	return nil
+}
+
+// endOf is what a record says of a launch that wasn't made.
+func endOf(err error) string {
+	var early *interruption
+	switch {
+	case errors.As(err, &early):
+		return string(bwrap.Interrupted)
+	case errors.Is(err, policy.ErrDenied):
+		return string(bwrap.Refused)
+	}
+	return string(bwrap.Unavailable)
+}
