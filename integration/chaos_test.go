@@ -178,9 +178,11 @@ func (c *chaosRun) check(t *testing.T, victim string, killed bool, code string) 
 }
 
 // orphans waits for everything to be gone: whatever had no parent any more is
-// a child of this process.
+// a child of this process. Where bubblewrap dies with its supervisor before it
+// has let its child go, that is left to a reaping.
 func (c *chaosRun) orphans(t *testing.T, victim string) {
-	deadline := time.Now().Add(10 * time.Second)
+	reap := time.Now().Add(time.Second)
+	deadline := reap.Add(10 * time.Second)
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
 		if errors.Is(err, syscall.ECHILD) {
@@ -190,11 +192,29 @@ func (c *chaosRun) orphans(t *testing.T, victim string) {
 			continue
 		}
 		if time.Now().After(deadline) {
-			t.Errorf("%s: orphans: %v", victim, descendants(t, os.Getpid()))
+			t.Errorf("%s: orphans: %v", victim, describe(descendants(t, os.Getpid())))
 			return
+		}
+		if time.Now().After(reap) && (victim == "supervisor" || victim == "daemon") {
+			c.pinfold(t, "reap", "--record", c.record)
+			reap = deadline
 		}
 		time.Sleep(2 * time.Millisecond) // it is another process's death that is waited for
 	}
+}
+
+// describe says what processes run and where they wait.
+func describe(pids []int) []string {
+	var out []string
+	for _, pid := range pids {
+		text := itoa(pid)
+		for _, name := range []string{"cmdline", "stat", "wchan"} {
+			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))
+			text += " " + strings.ReplaceAll(string(b), "\x00", " ")
+		}
+		out = append(out, text)
+	}
+	return out
 }
 
 func (c *chaosRun) exited() bool { return exists(c.record + "/exit") }

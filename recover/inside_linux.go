@@ -27,14 +27,14 @@ func (p *prover) lookInside(of *process) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range namespaceNames {
+	for i, name := range namespaceNames {
 		want, recorded := p.stored.Root.Namespaces[name]
 		switch {
 		case !recorded:
 			return refuted(ProofNamespaces, "the record has no %s namespace", name)
-		case got[name] == p.hostSpaces[name]:
+		case got[i] == p.hostSpaces[i]:
 			return refuted(ProofNamespaces, "process %d is in the caller's own %s namespace", of.pid, name)
-		case got[name] != want:
+		case got[i] != want:
 			return refuted(ProofNamespaces, "process %d is in another %s namespace than the recorded one", of.pid, name)
 		}
 	}

@@ -83,7 +83,7 @@ func (p *prover) readTable() (*liveTable, error) {
 		t.planned[m.Path] = m
 	}
 	t.readJournal(p.stored.Steps)
-	t.root, err = unix.Open(p.init.path("root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	t.root, err = unix.Openat(p.init.dir, p.init.thread+"root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
 		return nil, errGone
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,13 +18,17 @@ import (
 // errGone is a process that ended while it was looked at.
 var errGone = errors.New("the process has gone")
 
-// process is one process, held by its pidfd.
+// process is one process, held by its pidfd. It is looked at through its
+// directory in /proc, which names no later process of the same pid.
 type process struct {
 	pid   int
 	pidfd int
-	ppid  int
-	start uint64
-	state byte // as in /proc/PID/stat: Z is a zombie
+	dir   int // /proc/PID
+	// thread leads from there to a thread that runs on after the first one.
+	thread string
+	ppid   int
+	start  uint64
+	state  byte // as in /proc/PID/stat: Z is a zombie
 }
 
 // hold opens a pidfd and then looks: what /proc says afterwards is about the
@@ -37,15 +41,62 @@ func hold(pid int) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot hold process %d: %w", pid, err)
 	}
-	p := &process{pid: pid, pidfd: fd}
-	if err := p.readStat(); err != nil {
+	p := &process{pid: pid, pidfd: fd, dir: -1}
+	err = p.openDir("/proc/" + strconv.Itoa(pid))
+	if err == nil {
+		err = p.readStat()
+	}
+	if err == nil && p.state == 'Z' {
+		err = p.useThread()
+	}
+	if errors.Is(err, errGone) && p.alive() == nil {
+		err = unclear("process %d doesn't show in /proc", pid) // hidepid, proc(5)
+	}
+	if err != nil {
 		p.close()
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *process) close() { _ = unix.Close(p.pidfd) }
+func (p *process) openDir(path string) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return p.failed(err)
+	}
+	p.dir = fd
+	return nil
+}
+
+// useThread looks at a process whose first thread has ended through one that
+// runs on: all of it shows as a zombie, and isn't one, pthread_exit(3).
+func (p *process) useThread() error {
+	if p.alive() != nil {
+		return nil //nolint:nilerr // all of it has ended
+	}
+	tasks, err := p.list("task")
+	if err != nil {
+		return err
+	}
+	start := p.start
+	for _, task := range tasks {
+		p.thread = "task/" + task + "/"
+		if err := p.readStat(); err == nil && p.state != 'Z' && p.state != 'X' {
+			p.start = start
+			return nil
+		}
+	}
+	p.thread = ""
+	if !p.endsWithin(dyingTime) {
+		return unclear("process %d has neither ended nor a thread that runs", p.pid)
+	}
+	return fmt.Errorf("process %d: %w", p.pid, errGone)
+}
+
+func (p *process) close() {
+	_ = unix.Close(p.pidfd)
+	_ = unix.Close(p.dir)
+}
 
 // alive reports whether the process still runs, a zombie does not.
 func (p *process) alive() error {
@@ -73,20 +124,59 @@ func (p *process) endsWithin(ms int) bool {
 	return err == nil && n > 0
 }
 
-func (p *process) path(name string) string {
-	return "/proc/" + strconv.Itoa(p.pid) + "/" + name
-}
-
-func (p *process) read(name string) ([]byte, error) {
-	b, err := os.ReadFile(p.path(name))
+// failed says what an error of a look at the process means.
+func (p *process) failed(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL):
 		// EINVAL: it has given up its namespaces already (fs/proc_namespace.c)
-		return nil, fmt.Errorf("process %d: %w", p.pid, errGone)
-	case err != nil:
-		return nil, fmt.Errorf("cannot look at process %d: %w", p.pid, err)
+		return fmt.Errorf("process %d: %w", p.pid, errGone)
+	}
+	return fmt.Errorf("cannot look at process %d: %w", p.pid, err)
+}
+
+func (p *process) read(name string) ([]byte, error) {
+	b, err := readAt(p.dir, p.thread+name)
+	if err != nil {
+		return nil, p.failed(err)
 	}
 	return b, nil
+}
+
+// readAt is [os.ReadFile] without what it does for files that can be polled.
+func readAt(dir int, name string) ([]byte, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	b := make([]byte, 0, 2048) // status has 1,500 bytes
+	for {
+		n, err := unix.Read(fd, b[len(b):cap(b)])
+		switch {
+		case err == unix.EINTR: //nolint:errorlint // x/sys returns it bare
+			continue
+		case n <= 0 || err != nil:
+			return b, err
+		}
+		if b = b[:len(b)+n]; len(b) == cap(b) {
+			b = slices.Grow(b, cap(b))
+		}
+	}
+}
+
+// list names what is in a directory of the process's.
+func (p *process) list(name string) ([]string, error) {
+	fd, err := unix.Openat(p.dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, p.failed(err)
+	}
+	d := os.NewFile(uintptr(fd), name)
+	defer d.Close() //nolint:errcheck // read only
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, p.failed(err)
+	}
+	return names, nil
 }
 
 // The fields of stat after the name, which ends at the last parenthesis:
@@ -141,40 +231,48 @@ func field(status, name string) string {
 // exe is the program that the process runs, whatever became of its name.
 func (p *process) exe() (plan.File, error) {
 	var st unix.Stat_t
-	if err := unix.Stat(p.path("exe"), &st); err != nil {
+	if err := unix.Fstatat(p.dir, p.thread+"exe", &st, 0); err != nil {
 		return plan.File{}, fmt.Errorf("cannot look at the program of process %d: %w", p.pid, err)
 	}
 	return plan.File{Dev: st.Dev, Ino: st.Ino}, nil
 }
 
 // namespaceNames are those that are recorded, by their name in /proc/PID/ns.
-var namespaceNames = []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"}
+var namespaceNames = [...]string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"}
 
-func (p *process) namespaces() (map[string]uint64, error) {
-	out := make(map[string]uint64, len(namespaceNames))
-	for _, name := range namespaceNames {
-		var st unix.Stat_t
-		err := unix.Stat(p.path("ns/"+name), &st)
-		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
-			return nil, fmt.Errorf("process %d: %w", p.pid, errGone)
-		}
+// spaces are the inodes of a process's namespaces, in the order of their names.
+type spaces [len(namespaceNames)]uint64
+
+func (s spaces) of(name string) uint64 { return s[slices.Index(namespaceNames[:], name)] }
+
+// namespaces reads the links, "net:[4026531840]", which costs half of what
+// following them does.
+func (p *process) namespaces() (out spaces, err error) {
+	var link [64]byte
+	for i, name := range namespaceNames {
+		n, err := unix.Readlinkat(p.dir, p.thread+"ns/"+name, link[:])
 		if err != nil {
-			return nil, fmt.Errorf("cannot look at the %s namespace of process %d: %w", name, p.pid, err)
+			return out, fmt.Errorf("its %s namespace: %w", name, p.failed(err))
 		}
-		out[name] = st.Ino
+		digits, found := bytes.CutPrefix(link[:n], []byte(name+":["))
+		if out[i], err = strconv.ParseUint(string(bytes.TrimSuffix(digits, []byte("]"))), 10, 64); err != nil || !found {
+			return out, fmt.Errorf("cannot read the %s namespace of process %d: %q", name, p.pid, link[:n])
+		}
 	}
 	return out, nil
 }
 
-// holds reports whether the process has the directory open.
-func (p *process) holds(dir os.FileInfo) (bool, error) {
-	entries, err := os.ReadDir(p.path("fd"))
+// holds reports whether the process has a directory open.
+func (p *process) holds(dir plan.File) (bool, error) {
+	fds := p.thread + "fd"
+	names, err := p.list(fds)
 	if err != nil {
 		return false, fmt.Errorf("cannot look at the descriptors of process %d: %w", p.pid, err)
 	}
-	for _, e := range entries {
-		info, err := os.Stat(filepath.Join(p.path("fd"), e.Name()))
-		if err == nil && os.SameFile(info, dir) { // one that was closed meanwhile is no match
+	for _, name := range names {
+		var st unix.Stat_t
+		err := unix.Fstatat(p.dir, fds+"/"+name, &st, 0)
+		if err == nil && dir == (plan.File{Dev: st.Dev, Ino: st.Ino}) { // one that was closed meanwhile is no match
 			return true, nil
 		}
 	}
@@ -185,24 +283,28 @@ func (p *process) holds(dir os.FileInfo) (bool, error) {
 // /proc/PID/task/TID/children needs CONFIG_PROC_CHILDREN; where it is missing
 // every process is asked for its parent.
 func (p *process) children() ([]int, error) {
-	tasks, err := os.ReadDir(p.path("task"))
+	tasks, err := p.threads()
 	if err != nil {
-		return nil, fmt.Errorf("process %d: %w", p.pid, errGone)
+		return nil, err
 	}
 	var out []int
 	for _, t := range tasks {
-		b, err := os.ReadFile(p.path("task/" + t.Name() + "/children"))
-		if errors.Is(err, fs.ErrNotExist) {
-			if _, gone := os.Stat(p.path("task/" + t.Name())); gone != nil {
+		b, err := readAt(p.dir, "task/"+t+"/children")
+		if err != nil {
+			err = p.failed(err)
+		}
+		if errors.Is(err, errGone) {
+			var st unix.Stat_t
+			if unix.Fstatat(p.dir, "task/"+t, &st, 0) != nil {
 				continue // the thread ended
 			}
 			return p.childrenByParent()
 		}
-		if err != nil && !errors.Is(err, unix.ESRCH) {
-			return nil, fmt.Errorf("cannot list the children of process %d: %w", p.pid, err)
+		if err != nil {
+			return nil, err
 		}
-		for _, s := range strings.Fields(string(b)) {
-			pid, err := strconv.Atoi(s)
+		for _, s := range bytes.Fields(b) {
+			pid, err := strconv.Atoi(string(s))
 			if err != nil {
 				return nil, fmt.Errorf("cannot read the children of process %d: %w", p.pid, err)
 			}
@@ -210,6 +312,20 @@ func (p *process) children() ([]int, error) {
 		}
 	}
 	return out, nil
+}
+
+// threads are the names of a process's threads. The links of their directory
+// count them, and most processes have one (fs/proc/base.c, proc_task_getattr).
+func (p *process) threads() ([]string, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(p.dir, "task", &st, 0); err != nil {
+		return nil, p.failed(err)
+	}
+	const one = 3
+	if st.Nlink == one {
+		return []string{strconv.Itoa(p.pid)}, nil
+	}
+	return p.list("task")
 }
 
 func (p *process) childrenByParent() ([]int, error) {
@@ -223,16 +339,31 @@ func (p *process) childrenByParent() ([]int, error) {
 		if err != nil {
 			continue
 		}
-		other := process{pid: pid}
-		if err := other.readStat(); err != nil {
-			if errors.Is(err, errGone) {
-				continue
-			}
+		ppid, err := parentOf(pid)
+		if err != nil && !errors.Is(err, errGone) {
 			return nil, err
 		}
-		if other.ppid == p.pid {
+		if err == nil && ppid == p.pid {
 			out = append(out, pid)
 		}
 	}
 	return out, nil
+}
+
+func parentOf(pid int) (int, error) {
+	p := process{pid: pid, dir: -1}
+	if err := p.openDir("/proc/" + strconv.Itoa(pid)); err != nil {
+		return 0, err
+	}
+	defer unix.Close(p.dir)
+	err := p.readStat()
+	return p.ppid, err
+}
+
+func fileAt(path string) (plan.File, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return plan.File{}, fmt.Errorf("cannot look at %q: %w", path, err)
+	}
+	return plan.File{Dev: st.Dev, Ino: st.Ino}, nil
 }

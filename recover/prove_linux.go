@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"pinfold/plan"
 )
@@ -45,12 +44,12 @@ type prover struct {
 	ctx     context.Context //nolint:containedctx // one run, one context
 	claim   Claim
 	stored  *plan.Stored
-	dir     os.FileInfo
-	own     *process // the caller
+	dir     plan.File // of the record
+	own     *process  // the caller
 	verdict Verdict
 
 	parent, root, bwrap, init *process
-	hostSpaces                map[string]uint64
+	hostSpaces                spaces
 	tree                      *tree
 }
 
@@ -103,7 +102,7 @@ func (p *prover) proveRecord() error {
 	if err != nil {
 		return refuted(ProofRecord, "%v", err)
 	}
-	if p.dir, err = os.Stat(s.Path); err != nil {
+	if p.dir, err = fileAt(s.Path); err != nil {
 		return err
 	}
 	p.stored = s
@@ -328,7 +327,7 @@ func (p *prover) proveBubblewrap() (err error) {
 		return err
 	}
 	for _, name := range []string{"user", "mnt", "pid", "net"} {
-		if got[name] != p.hostSpaces[name] {
+		if got.of(name) != p.hostSpaces.of(name) {
 			return refuted(ProofBubblewrap, "bubblewrap %d is in another %s namespace than the caller", p.bwrap.pid, name)
 		}
 	}
@@ -339,15 +338,11 @@ func (p *prover) proveInit() (err error) {
 	if p.init, err = onlyChild(p.bwrap, p.stored.Root.Init, ProofInit, "sandbox's pid 1"); err != nil {
 		return err
 	}
-	status, err := p.init.read("status")
-	if err != nil {
-		return err
+	first, err := p.init.isFirst()
+	if err == nil && !first {
+		err = refuted(ProofInit, "process %d is not the first of a pid namespace", p.init.pid)
 	}
-	ids := strings.Fields(field(string(status), "NSpid"))
-	if len(ids) < 2 || ids[len(ids)-1] != "1" {
-		return refuted(ProofInit, "process %d is not the first of a pid namespace", p.init.pid)
-	}
-	return nil
+	return err
 }
 
 // stillThere closes the chain: every process that was relied on is alive, so

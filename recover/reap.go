@@ -38,6 +38,7 @@ const (
 	KindRecord     = "record"
 	KindCgroup     = "cgroup"
 	KindContainer  = "container" // whose supervisor has gone
+	KindProcess    = "process"   // that its killed bubblewrap left waiting
 )
 
 // Cleared is one thing that was removed, or would be.
@@ -83,12 +84,13 @@ func Reap(ctx context.Context, o ReapOptions) (Reaped, error) {
 	if r.kept, err = launch.Kept(o.State); err != nil {
 		r.errs = append(r.errs, err)
 	}
-	r.mountPoints()
+	r.stranded()
 	for _, kind := range []string{"run", "workspace", "tmp"} {
 		r.directories(filepath.Join(o.State, kind))
 	}
 	r.cgroups()
 	r.containers(ctx)
+	r.mountPoints() // whom they were for has gone by now
 	r.records(ended)
 	return r.done, errors.Join(r.errs...)
 }

@@ -183,15 +183,15 @@ func TestRowAnotherBoot(t *testing.T) {
 	}
 }
 
-// reap leaves out the cgroups, which belong to the machine: anybody's killed
-// launch may have left some.
+// reap leaves out cgroups and processes, which belong to the machine: anybody's
+// killed launch may have left some.
 func reap(t *testing.T, o recover.ReapOptions) recover.Reaped {
 	t.Helper()
 	done, err := recover.Reap(soon(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	done.Cleared = slices.DeleteFunc(done.Cleared, func(c recover.Cleared) bool { return c.Kind == recover.KindCgroup })
+	done.Cleared = slices.DeleteFunc(done.Cleared, func(c recover.Cleared) bool { return c.Kind == recover.KindCgroup || c.Kind == recover.KindProcess })
 	return done
 }
 

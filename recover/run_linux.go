@@ -166,8 +166,8 @@ func isSupervisor(p *process, root *plan.Root) (bool, error) {
 // isInside: a process that took over the pid on the host isn't in the
 // sandbox's pid namespace.
 func isInside(p *process, root *plan.Root) (bool, error) {
-	spaces, err := p.namespaces()
-	return err == nil && spaces["pid"] == root.Namespaces["pid"], err
+	got, err := p.namespaces()
+	return err == nil && got.of("pid") == root.Namespaces["pid"], err
 }
 
 // Info says what is known of the launch.

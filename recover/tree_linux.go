@@ -3,7 +3,11 @@ package recover
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxProcesses bounds a tree. Sandboxes with more are told apart from a fork
@@ -75,24 +79,19 @@ func (t *tree) walk(root *process, look func(*process) error) ([]int, error) {
 			}
 		}
 	}
-	t.forget(seen)
-	pids := make([]int, 0, len(seen))
-	for pid := range seen {
-		pids = append(pids, pid)
+	if err := t.forget(seen); err != nil {
+		return nil, err
 	}
-	slices.Sort(pids)
-	return pids, nil
+	return slices.Sorted(maps.Keys(t.all)), nil
 }
 
 // visit holds and looks at a process that is new; nil means that it has gone
-// or is a zombie, which runs nothing.
+// or is a zombie, which runs nothing. Whether one that is known has ended
+// since, and another has its pid, is asked for all at once when the walk is
+// over.
 func (t *tree) visit(pid int, look func(*process) error) (*process, error) {
 	if p := t.all[pid]; p != nil {
-		if p.alive() == nil {
-			return p, nil
-		}
-		p.close()
-		delete(t.all, pid)
+		return p, nil
 	}
 	p, err := hold(pid)
 	if errors.Is(err, errGone) {
@@ -105,28 +104,51 @@ func (t *tree) visit(pid int, look func(*process) error) (*process, error) {
 		p.close()
 		return nil, nil //nolint:nilnil // documented: it runs nothing
 	}
-	err = look(p)
-	if err == nil {
-		err = p.alive()
-	}
-	if errors.Is(err, errGone) || err != nil && p.alive() != nil {
-		p.close()
-		return nil, nil //nolint:nilnil // what was seen of it may be nonsense
-	}
-	if err != nil {
-		p.close()
+	if err := look(p); err != nil {
+		defer p.close()
+		// What is seen of one that is just ending may be nonsense. One that
+		// goes on was there to be seen.
+		gone := errors.Is(err, errGone)
+		switch {
+		case p.alive() != nil, gone && p.endsWithin(dyingTime):
+			return nil, nil //nolint:nilnil // documented: it has gone
+		case gone:
+			return nil, unclear("process %d can't be looked at: %v", pid, err)
+		}
 		return nil, err
 	}
 	t.all[pid] = p
 	return p, nil
 }
 
-// forget lets go of those that the walk didn't find again.
-func (t *tree) forget(seen map[int]bool) {
+// forget lets go of those that the walk didn't find again, and of those that
+// have ended, by one look at all: a pidfd is readable then, pidfd_open(2).
+func (t *tree) forget(seen map[int]bool) error {
+	var polls []unix.PollFd
+	var held []*process
 	for pid, p := range t.all {
 		if !seen[pid] {
-			p.close()
-			delete(t.all, pid)
+			t.drop(p)
+			continue
+		}
+		held, polls = append(held, p), append(polls, unix.PollFd{Fd: int32(p.pidfd), Events: unix.POLLIN})
+	}
+	_, err := unix.Poll(polls, 0)
+	for errors.Is(err, unix.EINTR) {
+		_, err = unix.Poll(polls, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot ask for %d processes: %w", len(polls), err)
+	}
+	for i, poll := range polls {
+		if poll.Revents != 0 {
+			t.drop(held[i])
 		}
 	}
+	return nil
+}
+
+func (t *tree) drop(p *process) {
+	p.close()
+	delete(t.all, p.pid)
 }
