@@ -39,17 +39,22 @@ func (g *Grant) Betrays(m MountPoint) (Rule, bool) {
 }
 
 // betrayed reports whether a mount that isn't in the table shows what stands
-// at p, something of it, or a directory that holds it.
+// at p, something of it, or a directory that holds it. The number of a device
+// alone doesn't say so: the kernel gives that of an unmounted tmpfs or overlay
+// to the next one, of whatever type, and a file system keeps its type.
 func (t *mountTable) betrayed(p string, m mount) bool {
 	here, ok := t.locate(p)
-	if ok && path.IsAbs(m.root) && here.dev == m.dev && (within(here.path, m.root) || within(m.root, here.path)) {
+	same := func(f inFS, kind string) bool {
+		return path.IsAbs(m.root) && f.dev == m.dev && kind == m.kind && (within(f.path, m.root) || within(m.root, f.path))
+	}
+	if ok && same(here, t.all[t.at(p)].kind) {
 		return true
 	}
 	if slices.ContainsFunc(m.layers, func(l string) bool { return !path.IsAbs(l) || within(p, l) || within(l, p) }) {
 		return true
 	}
 	return slices.ContainsFunc(t.nested(p, here), func(n inFS) bool {
-		return path.IsAbs(m.root) && n.dev == m.dev && (within(n.path, m.root) || within(m.root, n.path))
+		return slices.ContainsFunc(t.byDev[n.dev], func(i int) bool { return same(n, t.all[i].kind) })
 	})
 }
 
