@@ -2,6 +2,7 @@ package container
 
 import (
 	"pinfold/guard"
+	"pinfold/lease"
 	"pinfold/plan"
 	"pinfold/policy"
 	"pinfold/stub/wire"
@@ -82,8 +83,13 @@ type Launch struct {
 	// Watches are names in write grants that must not appear on the host
 	// while the launch runs.
 	Watches []guard.Watch
+	// Missing are mount points to make on the host before the container is made,
+	// parents before children, and to take away once it has gone. Covered are all
+	// paths of the host in write grants that something is kept by a mount over.
+	Missing []lease.Point
+	Covered []string
 	// Checks are the mounts as the stub has to find them, less the covers,
-	// which [Covers.Make] knows once they are made.
+	// which [Covers.Make] knows once they are made, and what is Missing.
 	Checks []wire.Check
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"pinfold/guard"
+	"pinfold/lease"
 	"pinfold/plan"
 	"pinfold/policy"
 	"pinfold/stub/wire"
@@ -48,6 +49,8 @@ type builder struct {
 	mounts   []Mount
 	checks   []wire.Check
 	lines    []plan.Mount
+	missing  []lease.Point // on the host
+	covered  []string      // on the host
 	exists   func(string) bool
 }
 
@@ -88,6 +91,9 @@ func (b *builder) show(r rule) error {
 		return err
 	}
 	ro := r.access == guard.ReadOnly
+	if ro {
+		b.depend(r.target)
+	}
 	b.bind(Mount{Source: r.source, Target: r.target, ReadOnly: ro})
 	s := surfaceRW
 	switch {
@@ -157,7 +163,9 @@ func (b *builder) hide(r rule) error {
 		}
 	case surfaceRW:
 		if r.kind == guard.Missing {
-			return uncoverableRefusal(r, at)
+			b.haveMade(r, at)
+			b.cover(r)
+			return nil
 		}
 	}
 	if err := b.mountPoint(r); err != nil {
@@ -167,17 +175,48 @@ func (b *builder) hide(r rule) error {
 	return nil
 }
 
-func uncoverableRefusal(r rule, at string) error {
-	return &policy.Refusal{
-		Reason: policy.Unavailable, Code: "cannot_cover", Subject: r.target, Rule: r.from.Text,
-		Why: fmt.Sprintf("cannot make %q %s: nothing stands there, it could be made from inside %q, and an engine can't cover a name without leaving a mount point on the host", r.target, r.access, at),
-		Fix: fmt.Sprintf("make it (a file, or a directory), or leave the rule out (%s)", r.from.Source),
+// haveMade has a mount point made on the host for a name that stands for
+// nothing yet, and could be made from inside. The directories on the way there
+// are missing too, since those that exist are pinned: they are made first, and
+// pinned as well.
+func (b *builder) haveMade(r rule, at string) {
+	for _, dir := range between(at, r.target) {
+		host := b.hostPath(at, dir)
+		b.addMissing(lease.Point{Path: host, Dir: true})
+		b.bind(Mount{Source: host, Target: dir})
+		b.surfaces[dir] = surfaceRW
+		b.lines = append(b.lines, plan.Mount{Path: dir, Access: "pin", Kind: "bind", Source: host, Rule: r.from})
+		at = dir
 	}
+	b.addMissing(lease.Point{Path: b.hostPath(at, r.target), Dir: coversAsDir(r)})
+}
+
+// addMissing: container.mounts may show the same place of the host's twice.
+func (b *builder) addMissing(p lease.Point) {
+	if !slices.ContainsFunc(b.missing, func(have lease.Point) bool { return have.Path == p.Path }) {
+		b.missing = append(b.missing, p)
+	}
+}
+
+// depend notes that something is mounted over a path of the host's in a write
+// grant. What stands there may be a mount point that another launch made.
+func (b *builder) depend(target string) {
+	if at, s := b.above(target); s == surfaceRW {
+		b.covered = append(b.covered, b.hostPath(at, target))
+	}
+}
+
+// coversAsDir: a name that stands for nothing yet becomes a directory, which
+// tools that walk the tree on the host don't notice, unless it is to hold
+// something.
+func coversAsDir(r rule) bool {
+	return r.kind == guard.Dir || r.kind == guard.Missing && len(r.content) == 0
 }
 
 // cover mounts an empty object of ours over a path.
 func (b *builder) cover(r rule) {
-	dir := r.kind == guard.Dir || r.kind == guard.Missing && len(r.content) == 0
+	b.depend(r.target)
+	dir := coversAsDir(r)
 	name := strconv.Itoa(len(b.covers))
 	mode := coverMode(r, dir)
 	b.covers = append(b.covers, Cover{Name: name, Dir: dir, Mode: mode, Content: r.content, Inside: r.target})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"pinfold/container"
 	"pinfold/guard"
+	"pinfold/lease"
 	"pinfold/plan"
 	"pinfold/policy"
 )
@@ -167,8 +169,6 @@ func TestRefused(t *testing.T) {
 		"cpus without a controller":      {info: func(i *container.Info) { i.CanLimit.CPU = false }, code: "limit_unavailable"},
 		"pids without a controller":      {in: func(in *container.Input) { in.Limits.PIDs = 9 }, info: func(i *container.Info) { i.CanLimit.PIDs = false }, code: "limit_unavailable"},
 		"a socket in a grant":            {host: host("/w/x/app.sock"), code: "socket_in_grant"},
-		"a missing denied name":          {in: func(in *container.Input) { in.Entries = append(in.Entries, missing("/w/x/missing", guard.Deny)) }, code: "cannot_cover"},
-		"a missing read-only name":       {in: func(in *container.Input) { in.Entries = append(in.Entries, missing("/w/x/missing", guard.ReadOnly)) }, code: "cannot_cover"},
 		"the root":                       {in: func(in *container.Input) { in.Entries = []guard.Entry{dir("/", guard.ReadOnly)} }, code: "cannot_express"},
 		"beneath /proc":                  {in: func(in *container.Input) { in.Entries = append(in.Entries, dir("/proc/sys", guard.ReadOnly)) }, code: "cannot_express"},
 		"a device":                       {in: func(in *container.Input) { in.Entries = append(in.Entries, file("/dev/sda", guard.ReadOnly)) }, code: "cannot_express"},
@@ -251,6 +251,49 @@ func TestUsers(t *testing.T) {
 }
 
 // TestRespell: whole paths and nothing else.
+// TestMissingNames: a name that could be made from inside gets a mount point on
+// the host, with pinned directories on the way there.
+func TestMissingNames(t *testing.T) {
+	t.Parallel()
+	in := full()
+	in.Maps = []guard.Mapping{{Source: "/w", Target: "/kb", Access: guard.ReadWrite, Kind: guard.Dir, ID: guard.FileID{Dev: 1, Ino: 9}}}
+	file := missing("/w/none.json", guard.Empty)
+	file.Content = []byte("{}")
+	in.Entries = append(in.Entries,
+		missing("/w/a/b/none", guard.Deny), missing("/w/a/other", guard.ReadOnly), file, missing("/home/u/docs/none", guard.Deny))
+	l, err := container.TranslateInput(in, docker(), image(), options(), host())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []lease.Point{{Path: "/w/a", Dir: true}, {Path: "/w/a/b", Dir: true}, {Path: "/w/a/b/none", Dir: true}, {Path: "/w/a/other", Dir: true}, {Path: "/w/none.json"}}
+	got := slices.Clone(l.Missing)
+	slices.SortFunc(got, func(a, b lease.Point) int { return strings.Compare(a.Path, b.Path) })
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("missing (-want +got):\n%s", diff)
+	}
+	for i, p := range l.Missing {
+		if above := slices.IndexFunc(l.Missing, func(o lease.Point) bool { return o.Path == path.Dir(p.Path) }); above > i {
+			t.Errorf("%s comes before what it lies in", p.Path)
+		}
+		if !p.Dir || !strings.HasSuffix(p.Path, "none") {
+			continue
+		}
+		if !slices.Contains(l.Covered, p.Path) {
+			t.Errorf("%s isn't among the covered ones", p.Path)
+		}
+	}
+	for target, source := range map[string]string{"/w/a": "/w/a", "/w/a/b": "/w/a/b", "/kb/a": "/w/a", "/kb/a/b": "/w/a/b"} {
+		if !slices.Contains(l.Spec.Mounts, container.Mount{Source: source, Target: target}) {
+			t.Errorf("%s isn't pinned", target)
+		}
+	}
+	for _, target := range []string{"/w/a/b/none", "/w/a/other", "/w/none.json", "/kb/a/b/none", "/kb/a/other", "/kb/none.json"} {
+		if !slices.ContainsFunc(l.Spec.Mounts, func(m container.Mount) bool { return m.Target == target && m.ReadOnly && m.Source != target }) {
+			t.Errorf("%s isn't covered", target)
+		}
+	}
+}
+
 func TestRespell(t *testing.T) {
 	t.Parallel()
 	spellings := []guard.Spelling{{Given: "/a/link", Canonical: "/real"}, {Given: "/a", Canonical: "/b"}}

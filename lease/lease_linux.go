@@ -77,6 +77,9 @@ func Again(r Request) (*Held, error) {
 	}
 	err = h.share(r.Covered)
 	unlock()
+	if err == nil && len(h.held) > 0 && h.record != nil {
+		h.journal, err = h.record.Journal()
+	}
 	if err != nil {
 		return nil, errors.Join(err, h.Release())
 	}

@@ -33,7 +33,12 @@ func newTenant(dir string) (*os.File, error) {
 
 // File is what a tenant's first process must have as long as it lives; nil
 // where nothing is held.
-func (h *Held) File() *os.File { return h.tenant }
+func (h *Held) File() *os.File {
+	if h == nil {
+		return nil
+	}
+	return h.tenant
+}
 
 // move adds this run's tenant to a lease.
 func (h *Held) move(l *lease) error {

@@ -46,12 +46,11 @@ func (p *program) stop(c *cli.Context, f *recordFlags, grace time.Duration) erro
 	if err != nil {
 		return err
 	}
-	if done.SupervisorKilled {
-		// What it would have taken away on the host is gone through again.
-		if state := run.StateDir(); state != "" {
-			if _, err := bwrap.Reclaim(state); err != nil {
-				return err
-			}
+	// What a supervisor would have taken away on the host that was killed, now or
+	// before, is gone through again.
+	if state := run.StateDir(); state != "" {
+		if _, err := bwrap.Reclaim(state); err != nil {
+			return err
 		}
 	}
 	return p.print(f.json, done, stopText(done))

@@ -14,6 +14,7 @@ import (
 
 	"pinfold/container"
 	"pinfold/event"
+	"pinfold/lease"
 	"pinfold/plan"
 	"pinfold/policy"
 	"pinfold/stub/wire"
@@ -49,7 +50,8 @@ type Process struct {
 	limits []plan.LimitResult
 
 	boundary *boundary
-	terminal bool // Options.Terminal was started
+	leases   *lease.Held // of mount points on the host
+	terminal bool        // Options.Terminal was started
 
 	mu      sync.Mutex
 	loss    error       // how the boundary was lost
@@ -229,6 +231,7 @@ func (p *Process) finish() {
 	if err == nil {
 		p.err = errors.Join(p.err, p.writeExit(p.exit), p.remove(ctx))
 	}
+	p.err = errors.Join(p.err, p.leases.Release())
 	p.closeAll()
 }
 

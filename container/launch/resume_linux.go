@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pinfold/container"
+	"pinfold/lease"
 	"pinfold/plan"
 	"pinfold/stub/wire"
 )
@@ -73,6 +74,13 @@ func (p *Process) resume(ctx context.Context, s *plan.Stored) (err error) {
 		}
 	}
 	if err := p.recall(s); err != nil {
+		return err
+	}
+	covered, err := readLeased(p.o.Dirs)
+	if err != nil {
+		return err
+	}
+	if p.leases, err = lease.Again(lease.Request{State: p.o.State, Covered: covered, Record: p.o.Record}); err != nil {
 		return err
 	}
 	if p.streams, err = newStreams(&Streams{}, false); err != nil {
@@ -205,7 +213,7 @@ func (p *Process) letBe() error {
 	if p.streams != nil {
 		p.streams.close()
 	}
-	errs = append(errs, p.boundary.finish(), p.endServing())
+	errs = append(errs, p.boundary.finish(), p.endServing(), p.leases.Release())
 	p.closeAll()
 	if p.o.Dirs.lock != nil {
 		errs = append(errs, p.o.Dirs.lock.Close())

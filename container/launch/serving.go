@@ -54,6 +54,17 @@ func readPoints(d Dirs) (points []Point, err error) {
 	return points, readJSON(filepath.Join(d.Root, pointsName), &points)
 }
 
+const leasedName = "leased"
+
+// writeLeased notes what another supervisor has to give up in the end.
+func writeLeased(d Dirs, covered []string) error {
+	return writeJSON(filepath.Join(d.Root, leasedName), covered)
+}
+
+func readLeased(d Dirs) (covered []string, err error) {
+	return covered, readJSON(filepath.Join(d.Root, leasedName), &covered)
+}
+
 func writeJSON(name string, v any) error {
 	b, err := json.Marshal(v)
 	if err == nil {

@@ -89,7 +89,7 @@ func start(ctx context.Context, o Options) (*Process, error) {
 // run takes the steps in order. ctx ends the launch, serving the run.
 func (s *launcher) run(ctx, serving context.Context) error {
 	for _, step := range []func(context.Context) error{
-		s.prepare, s.pin, s.create, s.engineStart, s.meet, s.order, s.takeOffer,
+		s.prepare, s.pin, s.makePoints, s.create, s.engineStart, s.meet, s.order, s.takeOffer,
 	} {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -272,7 +272,12 @@ func (s *launcher) order(context.Context) error {
 		}
 		fds = append(fds, fd)
 	}
-	err = s.talk.send(wire.EncodeOrders(&wire.Errand{Listen: s.o.Launch.Listen}), fds...)
+	errand := wire.Errand{Listen: s.o.Launch.Listen}
+	if f := s.leases.File(); f != nil {
+		errand.Tenant = true
+		fds = append(fds, int(f.Fd()))
+	}
+	err = s.talk.send(wire.EncodeOrders(&errand), fds...)
 	return errors.Join(err, s.notes.Close())
 }
 

@@ -77,6 +77,7 @@ func (s *launcher) undo(cause error) error {
 	}
 	errs = append(errs, s.boundary.finish(), s.endServing())
 	s.meeting.close()
+	errs = append(errs, s.leases.Release())
 	if removed {
 		errs = append(errs, s.o.Dirs.Remove(), s.writeFailure(cause))
 	}

@@ -171,8 +171,6 @@ func TestRefusedHere(t *testing.T) {
 	everyEngine(t, func(t *testing.T, l *lab) {
 		b := newBox(t, l)
 		for text, code := range map[string]string{
-			`{"write": ["{workspace}"], "read_only": ["@w/none"]}`:                                                         "cannot_cover",
-			`{"write": ["{workspace}"], "read": {"deny": ["@w/none"]}}`:                                                    "cannot_cover",
 			`{"write": ["{workspace}"], "container": {"mounts": [{"source": "@home/none", "target": "/x"}]}}`:              "mount_missing",
 			`{"write": ["{workspace}"], "container": {"mounts": [{"source": "@w", "target": "@w/none"}]}}`:                 "no_mount_point",
 			`{"write": ["{workspace}"], "container": {"mounts": [{"source": "@w", "target": "/proc/x"}]}}`:                 "cannot_express",

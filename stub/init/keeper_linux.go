@@ -70,6 +70,9 @@ func (k *keeper) begin() *wire.Failure {
 		return f
 	}
 	k.notes = fds[1]
+	// What is left of them stays open, and nobody looks at it again: the lock
+	// that hangs on it is released when pid 1 has gone.
+	fds = fds[:wire.OrderFDs]
 	if k.listeners, f = listenAll(errand.Listen); f != nil {
 		return f
 	}

@@ -78,7 +78,7 @@ func (k *keeper) awaitOrders() (*wire.Errand, []int, *wire.Failure) {
 		return nil, nil, failed(wire.StepHello, "", "cannot hear the supervisor", err)
 	}
 	errand, err := wire.DecodeOrders(body)
-	if err != nil || len(fds) != wire.OrderFDs {
+	if err != nil || len(fds) != errand.FDs() {
 		return nil, nil, failed(wire.StepHello, "", "the supervisor's orders are wrong", err)
 	}
 	return errand, fds, nil

@@ -49,7 +49,7 @@ const (
 
 // OrderFDs is how many descriptors come with Orders: the sealed Setup of the
 // process that becomes the command, the file that notes go to, and the
-// command's standard streams.
+// command's standard streams. One more comes where [Errand.Tenant] says so.
 const OrderFDs = 5
 
 // The lines that the stub writes to the file for notes, for whoever comes
@@ -99,6 +99,17 @@ func DecodeHail(b []byte) (*Caller, error) {
 // Errand is the body of an Orders packet: where to listen.
 type Errand struct {
 	Listen []string
+	// Tenant: the last descriptor is a file to keep open as long as pid 1 lives.
+	// The lock on it says that the container needs what was made for it.
+	Tenant bool
+}
+
+// FDs is how many descriptors come along.
+func (e *Errand) FDs() int {
+	if e.Tenant {
+		return OrderFDs + 1
+	}
+	return OrderFDs
 }
 
 // EncodeOrders is a whole Orders packet.
@@ -106,6 +117,7 @@ func EncodeOrders(e *Errand) []byte {
 	w := &writer{}
 	w.u8(byte(Orders))
 	w.strs(e.Listen)
+	w.flag(e.Tenant)
 	return w.b
 }
 
@@ -119,6 +131,7 @@ func DecodeOrders(b []byte) (*Errand, error) {
 		return nil, ErrMalformed
 	}
 	e := &Errand{Listen: r.strs()}
+	e.Tenant = r.flag()
 	if err := r.done(); err != nil {
 		return nil, err
 	}

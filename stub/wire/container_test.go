@@ -16,7 +16,7 @@ func TestContainerPacketsRoundTrip(t *testing.T) {
 	if diff := cmp.Diff(hail, gotHail); err != nil || diff != "" {
 		t.Errorf("Hail: %v\n%s", err, diff)
 	}
-	orders := &wire.Errand{Listen: []string{"127.0.0.1:3128", "127.0.0.1:5432"}}
+	orders := &wire.Errand{Listen: []string{"127.0.0.1:3128", "127.0.0.1:5432"}, Tenant: true}
 	gotOrders, err := wire.DecodeOrders(wire.EncodeOrders(orders))
 	if diff := cmp.Diff(orders, gotOrders); err != nil || diff != "" {
 		t.Errorf("Orders: %v\n%s", err, diff)
@@ -57,7 +57,7 @@ func TestContainerPacketsRefuse(t *testing.T) {
 
 func FuzzDecodeContainerPacket(f *testing.F) {
 	f.Add(wire.EncodeHail(&wire.Caller{Version: wire.Version}))
-	f.Add(wire.EncodeOrders(&wire.Errand{Listen: []string{"127.0.0.1:1"}}))
+	f.Add(wire.EncodeOrders(&wire.Errand{Listen: []string{"127.0.0.1:1"}, Tenant: true}))
 	f.Add(wire.EncodeEnded(wire.End{Code: 137, Signal: 9}))
 	f.Add(wire.EncodeKill(15))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -1,0 +1,210 @@
+//go:build linux
+
+package container_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pinfold/container"
+)
+
+// there reports whether something stands at a name in the workspace.
+func (p *pen) there(name string) bool {
+	p.t.Helper()
+	_, err := os.Lstat(filepath.Join(p.workspace, name))
+	if err != nil && !os.IsNotExist(err) {
+		p.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// leases are what the state directory holds of mount points.
+func (p *pen) leases() []string {
+	p.t.Helper()
+	var out []string
+	for _, pattern := range []string{"*.lease", "*.tenant"} {
+		list, err := filepath.Glob(filepath.Join(p.state, "covers", pattern))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		out = append(out, list...)
+	}
+	return out
+}
+
+// nothingLeft: no mount point, and no lease of one.
+func (p *pen) nothingLeft(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if p.there(name) {
+			t.Errorf("%s is left behind", name)
+		}
+	}
+	if left := p.leases(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// missingNames are rules for names that aren't there, and what tries them.
+var missingNames = map[string]any{ //nolint:gochecknoglobals // a table
+	"read":      map[string]any{"deny": []any{"{workspace}/secret", "{workspace}/a/b/deep", map[string]any{"path": "{workspace}/empty", "as": "empty"}}},
+	"read_only": []string{"{workspace}/fixed"},
+}
+
+const tryMissing = `
+	bad() { echo "BAD $1"; }
+	for n in secret a/b/deep empty fixed; do
+		mkdir $n 2>/dev/null && bad "mkdir $n"
+		rmdir $n 2>/dev/null && bad "rmdir $n"
+		rm -rf $n 2>/dev/null && bad "rm $n"
+		mv $n moved 2>/dev/null && bad "mv $n"
+		echo x 2>/dev/null >$n && bad "write $n"
+		echo x 2>/dev/null >$n/x && bad "write in $n"
+	done
+	for n in a a/b; do
+		mv $n moved 2>/dev/null && bad "mv $n"
+		rmdir $n 2>/dev/null && bad "rmdir $n"
+	done
+	ls secret 2>/dev/null && bad "ls secret"
+	[ -z "$(ls -A fixed empty | grep -v :)" ] || bad "ls fixed empty"
+	echo tried
+`
+
+// TestMissingNames: names that aren't there, and mustn't be, can't be made.
+func TestMissingNames(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		r := p.start(missingNames, tryMissing+`while [ ! -e go ]; do sleep 0.05; done; exit 3`)
+		r.until("all is tried", func() bool { return strings.Contains(r.stdout.String(), "tried") || r.over() })
+		if strings.Contains(r.stdout.String(), "BAD") {
+			t.Error(r.stdout.String())
+		}
+		for _, name := range []string{"secret", "a/b/deep", "empty", "fixed"} {
+			if !p.there(name) {
+				t.Errorf("%s has no mount point: the test shows nothing", name)
+			}
+		}
+		p.file(filepath.Join(p.workspace, "go"), "")
+		if code := r.wait(); code != 3 {
+			t.Errorf("exit %d: %s", code, r.stderr.String())
+		}
+		p.nothingLeft(t, "secret", "a", "empty", "fixed")
+	})
+}
+
+// TestSharedMountPoints: two containers of one workspace need the same one,
+// which stays until the last has ended, and so does a supervisor's that is
+// killed.
+func TestSharedMountPoints(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		script := func(n string) string {
+			return `while [ ! -e go` + n + ` ]; do mkdir secret 2>/dev/null && { echo BAD; exit 9; }; [ -d secret ] || { echo GONE; exit 8; }; sleep 0.05; done; exit ` + n
+		}
+		first := p.start(missingNames, script("1"))
+		second := p.start(missingNames, script("2"))
+		third := p.start(missingNames, script("3"))
+		third.killSupervisor()
+		p.file(filepath.Join(p.workspace, "go1"), "")
+		if code := first.wait(); code != 1 {
+			t.Errorf("first: exit %d, %s %s", code, first.stdout.String(), first.stderr.String())
+		}
+		if got := p.wrap(nil, "exit 5"); got.code != 5 { // reclaims what it may
+			t.Errorf("between: %s", got)
+		}
+		if !p.there("secret") {
+			t.Error("gone while two need it")
+		}
+		p.file(filepath.Join(p.workspace, "go2"), "")
+		if code := second.wait(); code != 2 {
+			t.Errorf("second: exit %d, %s %s", code, second.stdout.String(), second.stderr.String())
+		}
+		if !p.there("secret") {
+			t.Error("gone while a container without a supervisor needs it")
+		}
+		if got := p.call("stop", "--record", third.record); got.code != 0 {
+			t.Error(got)
+		}
+		p.nothingLeft(t, "secret", "a", "empty", "fixed")
+	})
+}
+
+// TestMountPointsOfTheKilled: a mount point lasts as long as the container does,
+// whatever becomes of its supervisor, and is taken away by whoever comes next.
+func TestMountPointsOfTheKilled(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		wait := `while [ ! -e go ]; do sleep 0.05; done; mkdir secret && exit 9; exit 3`
+		for name, next := range map[string]func(r *running){
+			"reap": func(r *running) {
+				if got := p.call("reap", "--record", r.record); got.code != 0 || !strings.Contains(got.stdout, "secret") {
+					t.Error(got)
+				}
+			},
+			"resume": func(r *running) {
+				cmd, said := p.command(t.Context(), "resume", "--record", r.record), &buffer{}
+				cmd.Stderr = said
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				p.until("it is taken over", func() bool { return said.String() != "" })
+				p.file(filepath.Join(p.workspace, "go"), "")
+				if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 3 { //nolint:errcheck // the state says it
+					t.Errorf("exit %d: %s", cmd.ProcessState.ExitCode(), said.String())
+				}
+			},
+			"the next launch": func(r *running) {
+				p.file(filepath.Join(p.workspace, "go"), "")
+				p.until("the container ends", func() bool {
+					list := p.containers(t.Context())
+					return !slices.ContainsFunc(list, func(s container.State) bool { return s.Alive() })
+				})
+				if !p.there("secret") {
+					t.Error("nothing was left: the test shows nothing")
+				}
+				if got := p.wrap(nil, "ls -A"); got.code != 0 || strings.Contains(got.stdout, "secret") {
+					t.Error(got)
+				}
+				if got := p.call("reap", "--record", r.record); got.code != 0 {
+					t.Error(got)
+				}
+			},
+		} {
+			r := p.start(missingNames, wait)
+			r.killSupervisor()
+			if got := p.wrap(nil, "ls -A"); got.code != 0 || !strings.Contains(got.stdout, "secret") {
+				t.Errorf("%s: taken from under a container: %s", name, got)
+			}
+			next(r)
+			p.nothingLeft(t, "secret", "a", "empty", "fixed")
+			if err := os.Remove(filepath.Join(p.workspace, "go")); err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestMountPointTaken: the host puts the mount point to use, which takes the
+// cover along: the run ends, and what the host made stays.
+func TestMountPointTaken(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		r := p.start(missingNames, `while :; do echo x 2>/dev/null >secret && exit 9; sleep 0.01; done`)
+		secret := filepath.Join(p.workspace, "secret")
+		if err := os.Remove(secret); err != nil {
+			t.Fatal(err)
+		}
+		p.file(secret, "the host's")
+		if code := r.wait(); code != 123 || r.stored().Exit == nil || r.stored().Exit.Reason != "boundary_lost" {
+			t.Errorf("exit %d, %+v, %s", code, r.stored().Exit, r.stderr.String())
+		}
+		if text, err := os.ReadFile(secret); err != nil || string(text) != "the host's" {
+			t.Errorf("%q, %v", text, err)
+		}
+		p.nothingLeft(t, "a", "empty", "fixed")
+	})
+}
