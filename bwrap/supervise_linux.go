@@ -160,8 +160,11 @@ func (s *launcher) prepare() (err error) {
 		return err
 	}
 	// bubblewrap would make the mount points as well, but then nobody could tell
-	// later whose they are.
-	s.leases, err = lease.Take(lease.Request{State: s.o.State, Missing: s.launch.Ghosts, Covered: covered(s.setup.Checks), Record: s.o.Record})
+	// later whose they are. Until it has laid the sandbox out it outlives this
+	// process, and would make anew what was taken away.
+	s.leases, err = lease.Take(lease.Request{
+		State: s.o.State, Missing: s.launch.Ghosts, Covered: covered(s.setup.Checks), Record: s.o.Record, Outlives: true,
+	})
 	return err
 }
 
@@ -238,6 +241,9 @@ func (s *launcher) spawn() error {
 		return err
 	}
 	argsFD := s.in.own(fd)
+	if f := s.leases.File(); f != nil {
+		s.in.add(int(f.Fd())) // closed by bubblewrap once nothing is to be made any more
+	}
 	if err := closeOnExec(); err != nil {
 		return err
 	}

@@ -168,7 +168,7 @@ func (c *chaosRun) check(t *testing.T, victim string, killed bool, code string) 
 	if diff := cmp.Diff(c.before, listing(t, c.ws)); diff != "" {
 		t.Errorf("%s: the workspace changed (-before +after):\n%s", victim, diff)
 	}
-	for _, pattern := range []string{c.state + "/run/*", c.state + "/workspace/*", c.state + "/covers/*.lease", c.record + "/.*"} {
+	for _, pattern := range []string{c.state + "/run/*", c.state + "/workspace/*", c.state + "/covers/*.*", c.record + "/.*"} {
 		if left, _ := filepath.Glob(pattern); len(left) > 0 {
 			t.Errorf("%s: left behind: %q", victim, left)
 		}

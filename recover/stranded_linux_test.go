@@ -95,3 +95,56 @@ func processes(t *testing.T, o recover.ReapOptions) []string {
 	}
 	return out
 }
+
+// TestReapSparesWhatIsLaidOut: a bubblewrap whose supervisor is killed goes on
+// laying its sandbox out for a moment, and makes anew what is missing then. So
+// the mount points stay until it has gone.
+func TestReapSparesWhatIsLaidOut(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ws, state, record, policy := filepath.Join(dir, "ws"), filepath.Join(dir, "state"), filepath.Join(dir, "record"), filepath.Join(dir, "p.json")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(ws, 0o700),
+		os.WriteFile(policy, []byte(`{"write": ["{workspace}"], "read": {"deny": ["{workspace}/never"]}}`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), binary(t), "wrap", "--quiet", "--policy", policy, "--workspace", ws, "--state", state, "--record", record, "--", "true")
+	cmd.Dir, cmd.Env = ws, append(os.Environ(), "PATH="+fakeBwrap(t, "exec sleep 1000")+":"+os.Getenv("PATH"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); !isSleep(firstChild(cmd.Process.Pid)); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("bubblewrap was never started")
+		}
+	}
+	bwrap := firstChild(cmd.Process.Pid)
+	kill(t, cmd.Process.Pid)
+	_ = cmd.Wait()
+	o := recover.ReapOptions{State: state, Records: []string{record}}
+	if done := reap(t, o); kinds(done)[recover.KindMountPoint] != 0 {
+		t.Errorf("under a living bubblewrap: %+v", done)
+	}
+	kill(t, bwrap)
+	if !ended(bwrap) {
+		t.Fatal("it lives on")
+	}
+	if done := reap(t, o); kinds(done)[recover.KindMountPoint] != 1 {
+		t.Errorf("afterwards: %+v", done)
+	}
+	if left, err := filepath.Glob(state + "/covers/*.*"); err != nil || len(left) > 0 {
+		t.Errorf("left: %v %v", left, err)
+	}
+}
+
+func isSleep(pid int) bool {
+	b, err := os.ReadFile("/proc/" + itoa(pid) + "/cmdline")
+	return err == nil && string(b) == "sleep\x001000\x00"
+}
+
+func kinds(done recover.Reaped) map[string]int {
+	out := map[string]int{}
+	for _, c := range done.Cleared {
+		out[c.Kind]++
+	}
+	return out
+}
