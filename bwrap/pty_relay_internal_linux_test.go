@@ -64,6 +64,14 @@ func TestKeysWaitForTheCommand(t *testing.T) {
 	if lines() {
 		t.Error("the terminal wasn't taken")
 	}
+	r.leave()
+	if r.enter() || !lines() {
+		t.Error("the terminal was taken again, before the stop that it was given back for")
+	}
+	r.comeBack()
+	if lines() {
+		t.Error("the terminal wasn't taken when the stop was over")
+	}
 	inner.Close()
 	r.finish(true)
 	if !lines() {

@@ -26,6 +26,7 @@ type relay struct {
 	mu       sync.Mutex
 	saved    *unix.Termios // the outer terminal's own modes while it is raw
 	finished bool
+	away     bool // between leave and comeBack
 	busy     atomic.Bool
 	later    bool // the keys are another program's until the command asks
 	typing   bool // carryInput was started
@@ -100,7 +101,7 @@ func (r *relay) enter() bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.finished || r.later || !isForeground(r.t.in) {
+	if r.finished || r.later || r.away || !isForeground(r.t.in) {
 		return false
 	}
 	modes, err := unix.IoctlGetTermios(r.t.in, unix.TCGETS)
@@ -128,15 +129,30 @@ func (r *relay) want() {
 	r.mu.Unlock()
 }
 
-// leave gives the outer terminal back as it was. In the background there is
-// nothing to give back: whoever is in front has set it up for himself.
+// leave gives the outer terminal back as it was, until comeBack: what is typed
+// meanwhile is the shell's, though this process may be in front for a moment
+// longer. In the background there is nothing to give back: whoever is in front
+// has set it up for himself.
 func (r *relay) leave() {
 	if !r.hasInput() {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.away = true
 	r.restore()
+}
+
+// comeBack ends what leave began, and takes the terminal if it is there to be
+// taken. Without a leave it is enter.
+func (r *relay) comeBack() {
+	if !r.hasInput() {
+		return
+	}
+	r.mu.Lock()
+	r.away = false
+	r.mu.Unlock()
+	r.enter()
 }
 
 func (r *relay) restore() {

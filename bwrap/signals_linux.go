@@ -235,7 +235,7 @@ func (p *Process) continued() {
 
 // resume takes the terminal again and continues the command.
 func (p *Process) resume() {
-	p.relay.enter()
+	p.relay.comeBack()
 	p.relay.resize()
 	p.signalGroup(unix.SIGCONT)
 }

@@ -82,7 +82,7 @@ func (t *Terminal) Continued(resume func()) {
 
 // again takes the terminal, and continues the command.
 func (t *Terminal) again(resume func()) {
-	t.relay.enter()
+	t.relay.comeBack()
 	t.relay.resize()
 	resume()
 }
