@@ -22,7 +22,7 @@ func (p *prover) proveInside() error {
 }
 
 // lookInside checks one process of the sandbox, pid 1 included.
-func (p *prover) lookInside(of *process) error {
+func (p *prover) lookInside(of *process, status []byte) error {
 	got, err := of.namespaces()
 	if err != nil {
 		return err
@@ -38,18 +38,13 @@ func (p *prover) lookInside(of *process) error {
 			return refuted(ProofNamespaces, "process %d is in another %s namespace than the recorded one", of.pid, name)
 		}
 	}
-	return p.lookPrivileges(of)
+	return p.lookPrivileges(of, status)
 }
 
 // capabilitySets are the lines of status, proc_pid_status(5).
 var capabilitySets = []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"}
 
-func (p *prover) lookPrivileges(of *process) error {
-	b, err := of.read("status")
-	if err != nil {
-		return err
-	}
-	s := string(b)
+func (p *prover) lookPrivileges(of *process, s []byte) error {
 	for _, set := range capabilitySets {
 		if v := field(s, set); strings.Trim(v, "0") != "" || v == "" {
 			return refuted(ProofPrivileges, "process %d has capabilities (%s %s)", of.pid, set, v)

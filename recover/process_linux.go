@@ -34,6 +34,23 @@ type process struct {
 // hold opens a pidfd and then looks: what /proc says afterwards is about the
 // process that the pidfd holds, as long as that still answers at the end.
 func hold(pid int) (*process, error) {
+	p, err := grab(pid)
+	if err != nil {
+		return nil, err
+	}
+	err = p.readStat()
+	if err == nil && p.state == 'Z' {
+		err = p.useThread()
+	}
+	if err = p.seen(err); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// grab is hold without a look.
+func grab(pid int) (*process, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
 		return nil, fmt.Errorf("process %d: %w", pid, errGone)
@@ -42,21 +59,20 @@ func hold(pid int) (*process, error) {
 		return nil, fmt.Errorf("cannot hold process %d: %w", pid, err)
 	}
 	p := &process{pid: pid, pidfd: fd, dir: -1}
-	err = p.openDir("/proc/" + strconv.Itoa(pid))
-	if err == nil {
-		err = p.readStat()
-	}
-	if err == nil && p.state == 'Z' {
-		err = p.useThread()
-	}
-	if errors.Is(err, errGone) && p.alive() == nil {
-		err = unclear("process %d doesn't show in /proc", pid) // hidepid, proc(5)
-	}
-	if err != nil {
+	if err := p.seen(p.openDir("/proc/" + strconv.Itoa(pid))); err != nil {
 		p.close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// seen tells a process that has gone from one that can't be seen, hidepid in
+// proc(5).
+func (p *process) seen(err error) error {
+	if errors.Is(err, errGone) && p.alive() == nil {
+		return unclear("process %d doesn't show in /proc", p.pid)
+	}
+	return err
 }
 
 func (p *process) openDir(path string) error {
@@ -135,7 +151,12 @@ func (p *process) failed(err error) error {
 }
 
 func (p *process) read(name string) ([]byte, error) {
-	b, err := readAt(p.dir, p.thread+name)
+	return p.readInto(nil, name)
+}
+
+// readInto is read with a buffer to use, where there are many to look at.
+func (p *process) readInto(b []byte, name string) ([]byte, error) {
+	b, err := readAt(p.dir, p.thread+name, b)
 	if err != nil {
 		return nil, p.failed(err)
 	}
@@ -143,13 +164,15 @@ func (p *process) read(name string) ([]byte, error) {
 }
 
 // readAt is [os.ReadFile] without what it does for files that can be polled.
-func readAt(dir int, name string) ([]byte, error) {
+func readAt(dir int, name string, b []byte) ([]byte, error) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	b := make([]byte, 0, 2048) // status has 1,500 bytes
+	if cap(b) == 0 {
+		b = make([]byte, 0, 2048) // status has 1,500 bytes
+	}
 	for {
 		n, err := unix.Read(fd, b[len(b):cap(b)])
 		switch {
@@ -211,21 +234,18 @@ func (p *process) uid() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	f := strings.Fields(field(string(b), "Uid"))
+	f := strings.Fields(field(b, "Uid"))
 	if len(f) != 4 {
 		return 0, fmt.Errorf("cannot read the user of process %d", p.pid)
 	}
 	return strconv.Atoi(f[1]) // effective
 }
 
-// field is the value of one line of status.
-func field(status, name string) string {
-	for line := range strings.Lines(status) {
-		if v, found := strings.CutPrefix(line, name+":"); found {
-			return strings.TrimSpace(v)
-		}
-	}
-	return ""
+// field is the value of one line of status, whose name is escaped there.
+func field(status []byte, name string) string {
+	_, rest, _ := bytes.Cut(status, []byte("\n"+name+":"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	return string(bytes.TrimSpace(line))
 }
 
 // exe is the program that the process runs, whatever became of its name.
@@ -289,7 +309,7 @@ func (p *process) children() ([]int, error) {
 	}
 	var out []int
 	for _, t := range tasks {
-		b, err := readAt(p.dir, "task/"+t+"/children")
+		b, err := readAt(p.dir, "task/"+t+"/children", nil)
 		if err != nil {
 			err = p.failed(err)
 		}

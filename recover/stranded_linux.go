@@ -97,6 +97,6 @@ func (p *process) isFirst() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ids := strings.Fields(field(string(status), "NSpid"))
+	ids := strings.Fields(field(status, "NSpid"))
 	return len(ids) >= 2 && ids[len(ids)-1] == "1", nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,8 +21,12 @@ const maxWalks = 50
 
 // tree is every process below a root, held.
 type tree struct {
-	all map[int]*process
+	all    map[int]*process
+	status []byte // of the one that is looked at
 }
+
+// look is told the process and its status.
+type look func(*process, []byte) error
 
 func newTree() *tree { return &tree{all: map[int]*process{}} }
 
@@ -33,7 +38,7 @@ func (t *tree) close() {
 
 // settle walks from root until two walks find the same processes, looking at
 // each new one with look. Processes that ended are let go of.
-func (t *tree) settle(ctx context.Context, root *process, look func(*process) error) error {
+func (t *tree) settle(ctx context.Context, root *process, look look) error {
 	var last []int
 	for range maxWalks {
 		if err := ctx.Err(); err != nil {
@@ -52,7 +57,7 @@ func (t *tree) settle(ctx context.Context, root *process, look func(*process) er
 }
 
 // walk visits the tree once and returns the pids in it, sorted.
-func (t *tree) walk(root *process, look func(*process) error) ([]int, error) {
+func (t *tree) walk(root *process, look look) ([]int, error) {
 	seen := map[int]bool{}
 	queue := []*process{root}
 	for len(queue) > 0 {
@@ -89,36 +94,52 @@ func (t *tree) walk(root *process, look func(*process) error) ([]int, error) {
 // or is a zombie, which runs nothing. Whether one that is known has ended
 // since, and another has its pid, is asked for all at once when the walk is
 // over.
-func (t *tree) visit(pid int, look func(*process) error) (*process, error) {
+func (t *tree) visit(pid int, look look) (*process, error) {
 	if p := t.all[pid]; p != nil {
 		return p, nil
 	}
-	p, err := hold(pid)
+	p, err := grab(pid)
 	if errors.Is(err, errGone) {
 		return nil, nil //nolint:nilnil // documented: it has gone
 	}
 	if err != nil {
 		return nil, err
 	}
-	if p.state == 'Z' || p.state == 'X' {
+	ended, err := t.look(p, look)
+	if ended || err != nil {
 		p.close()
-		return nil, nil //nolint:nilnil // documented: it runs nothing
-	}
-	if err := look(p); err != nil {
-		defer p.close()
-		// What is seen of one that is just ending may be nonsense. One that
-		// goes on was there to be seen.
-		gone := errors.Is(err, errGone)
-		switch {
-		case p.alive() != nil, gone && p.endsWithin(dyingTime):
-			return nil, nil //nolint:nilnil // documented: it has gone
-		case gone:
-			return nil, unclear("process %d can't be looked at: %v", pid, err)
-		}
 		return nil, err
 	}
 	t.all[pid] = p
 	return p, nil
+}
+
+// look reads the status of a process and asks look about it, unless it has
+// ended. What is seen of one that is just ending may be nonsense; one that goes
+// on was there to be seen.
+func (t *tree) look(p *process, look look) (ended bool, err error) {
+	t.status, err = p.readInto(t.status[:0], "status")
+	if state := field(t.status, "State"); err == nil && (strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")) {
+		if p.alive() != nil {
+			return true, nil
+		}
+		if err = p.useThread(); err == nil {
+			t.status, err = p.readInto(t.status[:0], "status")
+		}
+	}
+	if err == nil {
+		err = look(p, t.status)
+	}
+	gone := errors.Is(err, errGone)
+	switch {
+	case err == nil:
+		return false, nil
+	case p.alive() != nil, gone && p.endsWithin(dyingTime):
+		return true, nil
+	case gone:
+		return false, unclear("process %d can't be looked at: %v", p.pid, err)
+	}
+	return false, err
 }
 
 // forget lets go of those that the walk didn't find again, and of those that
