@@ -51,7 +51,7 @@ func (b *builder) ensure(build *policy.Build, dockerfile string, forbidden ...st
 	}})
 	if err == nil {
 		b.Cleanup(func() {
-			if err := b.RemoveImage(context.Background(), img.ID); err != nil && !errors.Is(err, container.ErrImageUsed) {
+			if err := b.RemoveImage(context.Background(), img.ID); err != nil {
 				b.Error(err)
 			}
 		})
@@ -189,9 +189,15 @@ func TestPrune(t *testing.T) {
 		s := l.shell(t, b.Engine, "exit 0")
 		shell := s.Image
 		s.Image = used.ID
-		if _, err := b.Create(t.Context(), s); err != nil {
+		made, err := b.Create(t.Context(), s)
+		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { // or the image would stay
+			if err := b.Remove(context.Background(), made); err != nil {
+				t.Error(err)
+			}
+		})
 		removed, err := image.Prune(t.Context(), b.Engine)
 		if err != nil {
 			t.Fatal(err)

@@ -286,10 +286,12 @@ func TestManyAtOnce(t *testing.T) {
 		p := newPen(t, l)
 		const many = 20
 		var cmds []*exec.Cmd
+		said := make([]buffer, many)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		for i := range many {
 			cmd := p.command(ctx, p.args(nil, fmt.Sprintf("echo %d >f%d; exit %d", i, i, i), "--execution", fmt.Sprint("e", i))...)
+			cmd.Stdout, cmd.Stderr = &said[i], &said[i]
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -297,7 +299,7 @@ func TestManyAtOnce(t *testing.T) {
 		}
 		for i, cmd := range cmds {
 			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != i {
-				t.Errorf("launch %d: %v", i, err)
+				t.Errorf("launch %d: %v: %s", i, err, said[i].String())
 			}
 			if _, err := os.Stat(filepath.Join(p.workspace, "f"+fmt.Sprint(i))); err != nil {
 				t.Error(err)
