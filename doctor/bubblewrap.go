@@ -25,7 +25,7 @@ var (
 
 func checkBubblewrap(ctx context.Context, h *Host) Result {
 	r := h.bubblewrap(ctx)
-	if r.Status == Fail || r.Status == Unknown {
+	if h.Probe != nil && (r.Status == Fail || r.Status == Unknown) {
 		h.first = "bubblewrap"
 	}
 	return r

@@ -7,6 +7,8 @@ import (
 	"pinfold/policy"
 )
 
+const limitsRefused = "policies with limits are refused: "
+
 // limitsPolicy asks for all that needs a cgroup.
 const limitsPolicy = `{"version": 1, "limits": {"memory": "1g", "pids": 512, "cpus": 1}, "require": ["cgroup_limits"]}`
 
@@ -25,18 +27,21 @@ func checkCgroup(ctx context.Context, h *Host) Result {
 	if err == nil && h.first == "" {
 		err = h.Probe.Launch(ctx, limitsPolicy)
 	}
-	return limitsResult(seen, err)
+	return h.limitsResult(seen, err)
 }
 
 // limitsResult is a warning only: policies without limits need no cgroup. Any
 // other refusal is not about limits, and the last rows show it.
-func limitsResult(seen string, err error) Result {
+func (h *Host) limitsResult(seen string, err error) Result {
 	r, isRefusal := errors.AsType[*policy.Refusal](err)
 	switch {
 	case err == nil || isRefusal && r.Code != "limit_unavailable":
 		return ok(seen)
+	case isRefusal && h.container() != "":
+		return warn("limit_unavailable", limitsRefused+r.Why,
+			words("limit the container itself (--cpus, --memory, --pids-limit), or start it with a cgroup that pinfold may write, named with --cgroup PATH"))
 	case isRefusal:
-		return warn("limit_unavailable", "policies with limits are refused: "+r.Why, words(r.Fix))
+		return warn("limit_unavailable", limitsRefused+r.Why, words(r.Fix))
 	}
 	return unknown("cgroup_unknown", seen+"; "+err.Error())
 }

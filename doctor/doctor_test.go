@@ -118,6 +118,8 @@ func TestFixtures(t *testing.T) {
 	noUserns := good()
 	noUserns.missing = map[string]bool{"user": true}
 	noUserns.launch = unavailable("bwrap_failed", "cannot start the sandbox", "pinfold doctor")
+	filtered := noUserns
+	filtered.missing = map[string]bool{"user": true, "unshare": true, "clone": true, "mount": true, "pidfd_getfd": true}
 	masked := good()
 	masked.missing = map[string]bool{"proc": true}
 	masked.launch = noUserns.launch
@@ -151,7 +153,10 @@ func TestFixtures(t *testing.T) {
 		{"ubuntu2404-profile", "ubuntu2404-profile", 1000, "amd64", noUserns, doctor.Fail},
 		{"rhel9", "rhel9", 1000, "amd64", noUserns, doctor.Fail},
 		{"wsl2", "wsl2", 1000, "amd64", good(), doctor.OK},
-		{"docker-default", "docker-default", 0, "amd64", noUserns, doctor.Fail},
+		{"docker-default", "docker-default", 0, "amd64", filtered, doctor.Fail},
+		{"docker-ubuntu2404", "docker-ubuntu2404", 0, "amd64", filtered, doctor.Fail},
+		{"docker-no-caps", "docker-no-caps", 0, "amd64", noUserns, doctor.Fail},
+		{"docker-facts", "docker-default", 0, "amd64", nil, doctor.Fail},
 		{"docker-privileged", "docker-default", 0, "amd64", good(), doctor.Warn},
 		{"podman-rootless", "podman-rootless", 0, "amd64", masked, doctor.Fail},
 		{"gvisor", "gvisor", 0, "amd64", noUserns, doctor.Fail},

@@ -102,8 +102,8 @@ func checkProc(ctx context.Context, h *Host) Result {
 	if over := h.mountedOver("/proc"); len(over) > 0 {
 		seen += ", since the one here is partly covered: " + strings.Join(over, " ")
 	}
-	if name := h.container(); name != "" {
-		return fail("proc_masked", seen+"; a container masks its own", containerFix(name))
+	if h.container() != "" {
+		return fail("proc_masked", seen+"; a container masks its own", h.containerFix(false))
 	}
 	return fail("proc_refused", seen, h.uncover())
 }

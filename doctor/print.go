@@ -38,16 +38,22 @@ func Fixes(w io.Writer, rows []Result) error {
 }
 
 // Text writes one aligned line a row, the fix beneath the row that needs it,
-// and a closing sentence.
+// once, and a closing sentence.
 func Text(w io.Writer, rows []Result, colour bool) error {
 	width := 0
 	for _, r := range rows {
 		width = max(width, utf8.RuneCountInString(r.Name))
 	}
 	var b strings.Builder
+	shown := map[string]bool{}
 	for _, r := range rows {
 		fmt.Fprintf(&b, "%s  %-*s  %s\n", mark(r.Status, colour), width, r.Name, oneLine(r.Seen))
-		for line := range strings.SplitSeq(r.Fix, "\n") {
+		fix := r.Fix
+		if shown[fix] {
+			fix = words("as above")
+		}
+		shown[r.Fix] = r.Fix != ""
+		for line := range strings.SplitSeq(fix, "\n") {
 			if line != "" {
 				fmt.Fprintf(&b, "%*s%s\n", 9, "", line)
 			}

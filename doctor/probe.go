@@ -15,8 +15,8 @@ var ErrNotThere = errors.New("not there")
 
 // Prober asks the kernel what no file tells.
 type Prober interface {
-	// Syscall asks for one of the calls in [syscalls] or the actions in
-	// [actions], by name.
+	// Syscall asks for one of the calls in [syscalls] or [namespaceCalls], or
+	// the actions in [actions], by name.
 	Syscall(name string) error
 	// LandlockABI is 0 where there is no Landlock.
 	LandlockABI() (int, error)
@@ -136,10 +136,10 @@ func checkLandlock(_ context.Context, h *Host) Result {
 		return fail("landlock_refused", "a profile refuses Landlock's calls, so what the kernel has can't be told: "+err.Error(), h.kernelFix())
 	case err != nil:
 		return unknown("landlock_unknown", err.Error())
-	case abi == 0 && (h.container() != "" || h.filtered()):
+	case abi == 0 && (h.container() == "gVisor" || h.filtered()):
 		return warn("landlock_missing", noLandlock, h.kernelFix())
 	case abi == 0:
-		return warn("landlock_missing", noLandlock, h.landlockFix())
+		return warn("landlock_missing", noLandlock, h.onHost(h.landlockFix()))
 	case abi < wire.LandlockABI:
 		return warn("landlock_old", fmt.Sprintf("Landlock ABI %d: renames between directories would be refused, so it isn't used", abi), words("upgrade the kernel to 5.19 or newer"))
 	case abi < 6:

@@ -205,6 +205,25 @@ var syscallProbes = map[string]func() unix.Errno{
 	"close_range": func() unix.Errno {
 		return errnoOf(unix.CloseRange(1<<30, 1<<30, 0))
 	},
+	// Each of these is refused before anything is made: a flag that unshare(2)
+	// doesn't know, threads without shared signals, no place to mount
+	// at. What says EPERM to that is a filter, or to the last one the kernel, where
+	// CAP_SYS_ADMIN is missing.
+	"unshare": func() unix.Errno {
+		return errnoOf(unix.Unshare(unix.CLONE_NEWUSER | unix.CLONE_PTRACE))
+	},
+	"clone": func() unix.Errno {
+		_, _, errno := unix.RawSyscall6(unix.SYS_CLONE, unix.CLONE_NEWUSER|unix.CLONE_THREAD, 0, 0, 0, 0, 0)
+		return errno
+	},
+	"mount": func() unix.Errno {
+		_, _, errno := unix.RawSyscall6(unix.SYS_MOUNT, 0, 0, 0, 0, 0, 0)
+		return errno
+	},
+	"pivot_root": func() unix.Errno {
+		_, _, errno := unix.RawSyscall(unix.SYS_PIVOT_ROOT, 0, 0, 0)
+		return errno
+	},
 	"seccomp_errno":        func() unix.Errno { return filterAction(unix.SECCOMP_RET_ERRNO) },
 	"seccomp_kill_process": func() unix.Errno { return filterAction(unix.SECCOMP_RET_KILL_PROCESS) },
 	"seccomp_user_notif":   func() unix.Errno { return actionAvailable(unix.SECCOMP_RET_USER_NOTIF) },

@@ -25,7 +25,7 @@ func TestLive(t *testing.T) {
 			t.Errorf("%v: %v", kinds, err)
 		}
 	}
-	for _, name := range []string{"openat2", "pidfd_open", "pidfd_getfd", "seccomp_errno", "seccomp_kill_process", "seccomp_user_notif", "close_range"} {
+	for _, name := range []string{"openat2", "pidfd_open", "pidfd_getfd", "seccomp_errno", "seccomp_kill_process", "seccomp_user_notif", "close_range", "unshare", "clone", "mount"} {
 		if err := l.Syscall(name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

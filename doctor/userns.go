@@ -1,34 +1,10 @@
 package doctor
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"strings"
 )
-
-// container names the container that pinfold itself runs in, "" for none.
-// /.dockerenv is docker's, /run/.containerenv podman's and buildah's; the
-// "container" variable of pid 1 is systemd's convention.
-func (h *Host) container() string {
-	switch {
-	case h.exists(".dockerenv"):
-		return "docker"
-	case h.exists("run/.containerenv"):
-		return "podman"
-	}
-	if v, err := h.read("proc/version"); err == nil && strings.Contains(v, "gVisor") {
-		return "gVisor"
-	}
-	if v, err := h.read("proc/1/cgroup"); err == nil {
-		for _, mark := range []string{"docker", "kubepods", "lxc", "containerd"} {
-			if strings.Contains(v, mark) {
-				return mark
-			}
-		}
-	}
-	return ""
-}
 
 // usernsCause looks for the switch that keeps user namespaces from working,
 // in the order in which they take effect.
@@ -42,7 +18,7 @@ func (h *Host) usernsCause() (Result, bool) {
 }
 
 var usernsCauses = []func(*Host) (Result, bool){
-	causeMaxNamespaces, causeUsernsClone, causeAppArmor, causeSELinux, causeReadOnly, causeContainer, causeNotBuilt,
+	causeMaxNamespaces, causeUsernsClone, causeFilter, causeAppArmor, causeSELinux, causeSetfcap, causeReadOnly, causeContainer, causeNotBuilt,
 }
 
 // fewNamespaces is below every default: the kernel derives it from memory,
@@ -54,7 +30,7 @@ const fewNamespaces = 100
 func causeMaxNamespaces(h *Host) (Result, bool) {
 	v, err := h.read("proc/sys/user/max_user_namespaces")
 	n, notNumber := strconv.Atoi(v)
-	fix := persist("user.max_user_namespaces", "15000")
+	fix := h.setSysctl("user.max_user_namespaces", "15000")
 	switch {
 	case err != nil || notNumber != nil || n >= fewNamespaces:
 		return Result{}, false
@@ -67,26 +43,47 @@ func causeMaxNamespaces(h *Host) (Result, bool) {
 // causeUsernsClone is a patch of Debian's kernels (and of hardened ones).
 func causeUsernsClone(h *Host) (Result, bool) {
 	v, err := h.read("proc/sys/kernel/unprivileged_userns_clone")
-	if err != nil || v != "0" || h.UID == 0 {
+	if err != nil || v != "0" || h.canAdminister() {
 		return Result{}, false
 	}
-	return fail("userns_clone_off", "kernel.unprivileged_userns_clone is 0", persist("kernel.unprivileged_userns_clone", "1")), true
+	return fail("userns_clone_off", "kernel.unprivileged_userns_clone is 0", h.setSysctl("kernel.unprivileged_userns_clone", "1")), true
+}
+
+// causeFilter: a container's default seccomp profile refuses unshare(2),
+// clone(2) with namespaces and mount(2) to whoever can't administer; others
+// allow them, and then something else is in the way.
+func causeFilter(h *Host) (Result, bool) {
+	calls := strings.Join(h.refusedCalls(), ", ")
+	switch name := h.container(); {
+	case calls == "":
+		return Result{}, false
+	case name != "":
+		return fail("inside_container", "pinfold runs inside a container ("+name+") whose seccomp profile refuses "+calls, h.containerFix(true)), true
+	}
+	return fail("userns_filtered", "a seccomp filter is in force that refuses "+calls, words("start pinfold without that filter")), true
 }
 
 // causeAppArmor: Ubuntu 23.10 and later let an unprivileged user namespace
 // start but take its capabilities away, unless the program has a profile that
 // says "userns,". The profile is the better fix: the switch is for all.
 func causeAppArmor(h *Host) (Result, bool) {
-	v, err := h.read("proc/sys/kernel/apparmor_restrict_unprivileged_userns")
-	if err != nil || v == "0" || h.UID == 0 {
+	switch {
+	case !h.appArmorRestricts() || h.canAdminister():
 		return Result{}, false
-	}
-	if h.exists("etc/apparmor.d/bwrap-userns-restrict") || h.exists("etc/apparmor.d/bwrap") {
+	case h.container() != "":
+		return fail("apparmor_userns", "kernel.apparmor_restrict_unprivileged_userns is 1 on the host, and this container's AppArmor profile doesn't allow user namespaces",
+			h.containerFix(len(h.refusedCalls()) > 0)), true
+	case h.exists("etc/apparmor.d/bwrap-userns-restrict") || h.exists("etc/apparmor.d/bwrap"):
 		return fail("apparmor_profile", "AppArmor restricts user namespaces, and its profile for bwrap takes capabilities from what bwrap starts",
 			h.appArmorFix()), true
 	}
 	return fail("apparmor_userns", "kernel.apparmor_restrict_unprivileged_userns is 1, and no AppArmor profile lets bwrap make user namespaces",
 		h.appArmorFix()), true
+}
+
+func (h *Host) appArmorRestricts() bool {
+	v, err := h.read("proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+	return err == nil && v != "0"
 }
 
 // appArmorFix gives bwrap a profile that leaves it alone. The one that some
@@ -96,8 +93,14 @@ func (h *Host) appArmorFix() string {
 	if other := "etc/apparmor.d/bwrap-userns-restrict"; h.exists(other) {
 		fix = "sudo apparmor_parser -R /" + other + "\nsudo mv /" + other + " /etc/apparmor.d/disable/\n"
 	}
-	return fix + `printf 'abi <abi/4.0>,\ninclude <tunables/global>\nprofile bwrap /usr/bin/bwrap flags=(unconfined) {\n  userns,\n}\n' | sudo tee /etc/apparmor.d/bwrap
-sudo apparmor_parser -r /etc/apparmor.d/bwrap`
+	return fix + appArmorProfile("bwrap", "/usr/bin/bwrap ")
+}
+
+// appArmorProfile makes and loads a profile that confines nothing and allows
+// user namespaces, for a program or to be named.
+func appArmorProfile(name, program string) string {
+	return `printf 'abi <abi/4.0>,\ninclude <tunables/global>\nprofile ` + name + " " + program + `flags=(unconfined) {\n  userns,\n}\n' | sudo tee /etc/apparmor.d/` + name + `
+sudo apparmor_parser -r /etc/apparmor.d/` + name
 }
 
 // causeSELinux: the boolean exists in some policies only.
@@ -106,36 +109,42 @@ func causeSELinux(h *Host) (Result, bool) {
 	if err != nil || !strings.HasPrefix(v, "0") {
 		return Result{}, false
 	}
-	return fail("selinux_userns", "the SELinux boolean unconfined_user_ns_create is off", "sudo setsebool -P unconfined_user_ns_create on"), true
+	return fail("selinux_userns", "the SELinux boolean unconfined_user_ns_create is off", h.onHost("sudo setsebool -P unconfined_user_ns_create on")), true
+}
+
+// causeSetfcap is met by root in a container that was given no capabilities.
+func causeSetfcap(h *Host) (Result, bool) {
+	if !h.rootWithoutSetfcap() {
+		return Result{}, false
+	}
+	fix := words("start pinfold as an ordinary user, or with CAP_SETFCAP")
+	if h.container() != "" {
+		fix = h.containerFix(false)
+	}
+	return fail("userns_setfcap", "root without CAP_SETFCAP may not make a user namespace that knows root", fix), true
 }
 
 // causeReadOnly: bubblewrap's --disable-userns writes to /proc/sys, which
 // containers mount read-only even where no filter is in force.
 func causeReadOnly(h *Host) (Result, bool) {
-	all, err := h.mounts()
-	ro := slices.ContainsFunc(all, func(m mount) bool { return m.point == "/proc/sys" && m.ro })
-	if err != nil || !ro || h.filtered() {
+	if !h.procSysReadOnly() {
 		return Result{}, false
 	}
 	const why = "/proc/sys is mounted read-only, and user namespaces have to be closed to the command there"
-	if name := h.container(); name != "" {
-		return fail("proc_sys_read_only", why, containerFix(name)), true
+	if h.container() != "" {
+		return fail("proc_sys_read_only", why, h.containerFix(false)), true
 	}
 	return fail("proc_sys_read_only", why, "sudo mount -o remount,rw /proc/sys"), true
 }
 
-// causeContainer: a container's default seccomp profile refuses unshare(2)
-// and mount(2).
+// causeContainer is what is left to say of a container that nothing else was
+// found out about.
 func causeContainer(h *Host) (Result, bool) {
 	name := h.container()
 	if name == "" {
 		return Result{}, false
 	}
-	why := "pinfold runs inside a container (" + name + ")"
-	if h.filtered() {
-		why += " whose seccomp profile refuses new namespaces"
-	}
-	return fail("inside_container", why, containerFix(name)), true
+	return fail("inside_container", "pinfold runs inside a container ("+name+")", h.containerFix(h.filtered())), true
 }
 
 // causeNotBuilt: the limit is there only with user namespaces themselves
@@ -147,52 +156,17 @@ func causeNotBuilt(h *Host) (Result, bool) {
 	return fail("userns_not_built", "the kernel was built without user namespaces", words("use a kernel with CONFIG_USER_NS=y")), true
 }
 
-// filtered reports whether a seccomp filter is in force: proc(5), "Seccomp".
-func (h *Host) filtered() bool {
-	status, err := h.read("proc/self/status")
-	return err == nil && strings.Contains(status, "Seccomp:\t2")
+// procSysReadOnly: a mount table that can't be read tells of none.
+func (h *Host) procSysReadOnly() bool {
+	all, err := h.mounts()
+	return err == nil && slices.ContainsFunc(all, func(m mount) bool { return m.point == "/proc/sys" && m.ro })
 }
 
-func containerFix(name string) string {
-	switch name {
-	case "docker", "containerd":
-		return words("start the container with: docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …")
-	case "podman":
-		return words("start the container with: podman run --security-opt seccomp=unconfined --security-opt unmask=ALL …")
-	case "kubepods":
-		return words("set securityContext.seccompProfile.type: Unconfined and procMount: Unmasked on the pod")
+// setSysctl sets one now and for every later boot, where it can be set.
+func (h *Host) setSysctl(key, value string) string {
+	fix := "sudo sysctl -w " + key + "=" + value + "\necho '" + key + "=" + value + "' | sudo tee /etc/sysctl.d/60-pinfold.conf"
+	if h.procSysReadOnly() {
+		return h.onHost(fix)
 	}
-	return words("run pinfold outside of the container")
-}
-
-// kernelFix is what helps where the kernel refuses a call that it should have:
-// a profile in front of it, else a newer one.
-func (h *Host) kernelFix() string {
-	switch name := h.container(); {
-	case name != "":
-		return containerFix(name)
-	case h.filtered():
-		return words("a seccomp filter is in force here: start pinfold without it")
-	}
-	return words("upgrade the kernel")
-}
-
-// persist sets a sysctl now and for every later boot.
-func persist(key, value string) string {
-	return "sudo sysctl -w " + key + "=" + value + "\necho '" + key + "=" + value + "' | sudo tee /etc/sysctl.d/60-pinfold.conf"
-}
-
-// checkContainer says where pinfold itself runs; being root there is not
-// being root of the machine.
-func checkContainer(_ context.Context, h *Host) Result {
-	name := h.container()
-	switch {
-	case name == "":
-		return ok("not in a container")
-	case name == "gVisor":
-		return warn("inside_gvisor", "in gVisor, which offers no Landlock and only some namespaces", words("run pinfold outside of gVisor"))
-	case h.UID == 0:
-		return warn("root_in_container", "root inside a container ("+name+"): the rows below say what that allows", "")
-	}
-	return ok("in a container (" + name + ")")
+	return fix
 }

@@ -26,7 +26,6 @@ import (
 type where struct {
 	filter string   // one of filterSets
 	enter  []string // what starts the shell; nil for nothing
-	inside string   // one of containers: the shell is in there
 	path   string   // PATH after the lab's own tools
 }
 
@@ -43,9 +42,6 @@ type patient struct {
 func (l *lab) patient(t *testing.T, w where) *patient {
 	t.Helper()
 	argv := append(slices.Clone(w.enter), "/bin/sh")
-	if w.inside != "" {
-		argv = l.container(t, w.inside)
-	}
 	env := append(l.env(), "PATH="+l.root+"/tools:"+w.path)
 	if w.path == "" {
 		env = append(env, "PATH="+l.root+"/tools:"+os.Getenv("PATH"))
@@ -160,6 +156,7 @@ type brokenMachine struct {
 // inUserNamespace enters one of the test's own, with mounts.
 var inUserNamespace = []string{"unshare", "--user", "--map-root-user", "--mount"}
 
+// brokenMachines are all but containers, which engines make (integration/container).
 func brokenMachines() map[string]brokenMachine {
 	namespaceCodes := []string{"userns_filtered", "inside_container"}
 	return map[string]brokenMachine{
@@ -242,14 +239,6 @@ func brokenMachines() map[string]brokenMachine {
 			prepare: "mkdir -m 700 state\nmount -t tmpfs -o size=4k,nr_inodes=2,mode=700 none state\nhead -c 4096 /dev/zero > state/full",
 			row:     "state directory", codes: []string{"state_full"}, fixed: true, after: "rm state/full; mount -o remount,size=64m,nr_inodes=4096 state",
 		},
-		"a container as docker has it": {
-			where: where{inside: "default"}, root: true, row: "user namespaces", codes: []string{"inside_container"}, named: true,
-		},
-		"a container without docker's profile": {
-			where: where{inside: "seccomp=unconfined"}, root: true, row: "user namespaces", codes: []string{"proc_sys_read_only"}, named: true,
-		},
-		"a container as doctor says": {where: where{inside: "as doctor says"}, root: true, works: true},
-		"a privileged container":     {where: where{inside: "privileged"}, root: true, works: true},
 		"another user's state directory": {
 			root: true, prepare: "mkdir -m 700 state; chown 65534 state", row: "state directory", codes: []string{"state_foreign"}, fixed: true,
 		},

@@ -20,9 +20,13 @@ import (
 const launchTimeout = 30 * time.Second
 
 // tryDocument runs true in a throw-away workspace, with a socket to grant
-// where the policy speaks of one.
+// where the policy speaks of one. A workspace that isn't granted may not show,
+// where the state is in a private directory, so true starts in / then.
 func tryDocument(ctx context.Context, state, document string) error {
 	args := []string{"--policy", "/dev/stdin", "--workspace", "tmp"}
+	if !strings.Contains(document, "{workspace}") {
+		args = append(args, "--chdir", "/")
+	}
 	if strings.Contains(document, "{toolbelt}") {
 		socket, stop, err := listenSomewhere(ctx)
 		if err != nil {

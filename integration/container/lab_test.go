@@ -37,6 +37,7 @@ type lab struct {
 	endpoint string
 	uid, gid int
 	home     string
+	client   client
 }
 
 // labs are made once for all tests of a run.
@@ -105,7 +106,7 @@ func dockerLab(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	u, g := testUser(t)
-	return &lab{name: "docker", engine: engine.Docker, endpoint: "unix://" + socket, uid: u, gid: g, home: "/root"}
+	return &lab{name: "docker", engine: engine.Docker, endpoint: "unix://" + socket, uid: u, gid: g, home: "/root", client: dockerClient("unix://" + socket)}
 }
 
 // testUser is whom a container's command runs as: an ordinary user where root
@@ -224,6 +225,7 @@ func (s *labs) startPodman(t *testing.T, l *lab, as *syscall.Credential) *lab {
 		said, _ := os.ReadFile(out.Name()) //nolint:errcheck // it only adds to the message
 		t.Skipf("no podman for %d: %v: %s", l.uid, err, said)
 	}
+	l.client = client{append([]string{path}, args[:len(args)-4]...), cmd.Env, as}
 	s.podman[l.name] = l
 	return l
 }
