@@ -93,6 +93,11 @@ func (e *Engine) tmpfsOf(s container.Spec) map[string]string {
 		}
 		out[t.Target] = strings.Join(options, ",")
 	}
+	if e.podman && !slices.ContainsFunc(s.Mounts, func(m container.Mount) bool { return m.Target == "/run" }) {
+		// Beneath a read-only root podman has a writable one of its own there, and
+		// bounds it by nothing.
+		out["/run"] = "ro,nosuid,nodev,noexec,mode=755,size=65536"
+	}
 	return out
 }
 

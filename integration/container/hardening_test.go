@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -164,5 +165,29 @@ func TestHardenedInside(t *testing.T) {
 			"raw-socket": "no", "set-hostname": "no", "kvm": "no", "interfaces": "lo ", "routes": "0", "reach-outside": "no", "processes": "0", "hostname": "pinfold",
 			"fill-tmp": "no", "fill-shm": "no", "tmp-owner": itoa(l.uid) + ":" + itoa(l.gid), "core": "0",
 		})
+	})
+}
+
+// TestWritablePlaces: an engine has places of its own for files, a tmpfs on /dev
+// or on /run, that no limit counts. Those that pinfold gives are all there are,
+// for root as well, whose such places are.
+func TestWritablePlaces(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		got := p.wrap(map[string]any{"limits": map[string]any{"tmp": "1m"}}, `
+			for d in $(find / -type d -not -path "/proc/*" -not -path "$PWD*" -not -path "*/state/run/*" -not -path /dev/mqueue 2>/dev/null | sort); do
+				touch $d/x 2>/dev/null || continue
+				echo $d
+				dd if=/dev/zero of=$d/x bs=65536 count=64 2>/dev/null && echo "no bound"
+			done
+			echo x >/dev/null && head -c 1 /dev/zero >/dev/null && head -c 1 /dev/urandom >/dev/null && echo devices
+		`)
+		want := "/dev/shm\n/tmp\n/var/tmp\ndevices\n"
+		if l.name == "podman" && os.Getuid() == 0 {
+			want = "/dev\nno bound\n" + want // nothing of its API makes that one read-only
+		}
+		if got.code != 0 || got.stdout != want {
+			t.Error(got)
+		}
 	})
 }
