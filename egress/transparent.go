@@ -119,6 +119,7 @@ func (t *Transparent) ServeFlows(ctx context.Context, ln net.Listener) error {
 		ln.Close()
 		return nil
 	}
+	swift(ln)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { ln.Close() })

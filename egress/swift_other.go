@@ -1,0 +1,7 @@
+//go:build !linux
+
+package egress
+
+import "net"
+
+func swift(net.Listener) {}
