@@ -61,6 +61,23 @@ func CreateRecord(path string) (*Record, error) {
 	return &Record{dir: dir, lock: lock, path: abs}, nil
 }
 
+// CheckRecord refuses what [CreateRecord] does of a directory that is there,
+// in use or not.
+func CheckRecord(path string) error {
+	abs, err := filepath.Abs(path)
+	if err == nil {
+		_, err = os.Lstat(abs)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot look at record %q: %w", path, err)
+	}
+	dir, err := openPrivate(abs)
+	if err != nil {
+		return recordRefusal(abs, "record_unsafe", err)
+	}
+	return dir.Close()
+}
+
 func recordRefusal(path, code string, err error) error {
 	return &policy.Refusal{
 		Reason: policy.Denied, Code: code, Subject: path,

@@ -81,7 +81,7 @@ func (r *oneRun) guardAnew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(r.checkOutputs(g.grant), refuseRecord(g.grant))
+	err = errors.Join(r.checkOutputs(g.grant), r.again.prepared.refuseKept(g.grant))
 	if err == nil {
 		err = r.record.SetAside(r.again.made)
 	}

@@ -69,6 +69,8 @@ type prepared struct {
 	dirs launch.Dirs
 	// recordMade: --record named a directory that wasn't there, and is now.
 	recordMade bool
+	// usualState is the state directory of who names none, if there is one.
+	usualState string
 	umask      int // the caller's
 	// outcome takes the time that each phase took; nil where nobody asks.
 	outcome *outcome
@@ -218,6 +220,9 @@ func (l *prepared) fillRequest(f *launchFlags, argv []string, state string) erro
 		UID:      os.Geteuid(), GID: os.Getegid(),
 	}
 	l.protected = each(f.protect, at)
+	if l.usualState = usualState(); l.usualState != "" && l.usualState != state {
+		l.protected = append(l.protected, l.usualState)
+	}
 	if l.request.MaxEntries, err = positive("--max-entries", f.maxEntries); err != nil {
 		return err
 	}

@@ -69,6 +69,9 @@ func (p *program) plan(c *cli.Context, f *launchFlags, o planOutput) error {
 		return err
 	}
 	l, err := p.prepare(f, argv)
+	if err == nil {
+		err = l.checkRecord()
+	}
 	if err == nil && o.shell != "" {
 		err = l.removeRecord() // what is run by hand finds it as it is now
 	}
@@ -84,6 +87,9 @@ func (p *program) printPlan(ctx context.Context, l *prepared, o planOutput) erro
 		return err
 	}
 	defer g.grant.Close()
+	if err := l.refuseKept(g.grant); err != nil {
+		return err
+	}
 	switch pl := g.launch.planned(); {
 	case o.json:
 		return p.printCanonical(pl)

@@ -45,19 +45,37 @@ func (l *prepared) removeRecord() error {
 	return errors.Join(err, lock.Close())
 }
 
-// refuseRecord refuses a record that lies in a write grant. A cover keeps it
-// from this command, but the next launch there would have it as a file like
-// others, and could write how this one ended.
-func refuseRecord(g *guard.Grant) error {
-	path := g.Paths().Record
-	if path == "" || !g.Writable(filepath.Dir(path)) {
+// refuseKept refuses a record or a state directory that lies in a write grant.
+// A cover keeps it from this command, but a launch that knows nothing of it
+// would have it as a file like others, and could write how this one ended. The
+// state directory that is there without asking is kept from every launch.
+func (l *prepared) refuseKept(g *guard.Grant) error {
+	paths := g.Paths()
+	if path := paths.Record; path != "" && g.Writable(filepath.Dir(path)) {
+		return &policy.Refusal{
+			Reason: policy.Denied, Code: "record_unsafe", Subject: path,
+			Why: fmt.Sprintf("cannot keep the record in %q: commands may write where it lies", path),
+			Fix: "name a directory outside of every write grant with --record DIR",
+		}
+	}
+	if path := paths.State; path != "" && path != l.usualState && g.Writable(filepath.Dir(path)) {
+		return &policy.Refusal{
+			Reason: policy.Denied, Code: "state_unsafe", Subject: path,
+			Why: fmt.Sprintf("cannot keep the state in %q: commands may write where it lies", path),
+			Fix: "name a directory outside of every write grant with --state DIR or $PINFOLD_STATE",
+		}
+	}
+	return nil
+}
+
+// checkRecord is what openRecord finds of a record directory that was named,
+// for who opens none.
+func (l *prepared) checkRecord() error {
+	dir := l.request.Record
+	if dir == "" {
 		return nil
 	}
-	return &policy.Refusal{
-		Reason: policy.Denied, Code: "record_unsafe", Subject: path,
-		Why: fmt.Sprintf("cannot keep the record in %q: commands may write where it lies", path),
-		Fix: "name a directory outside of every write grant with --record DIR",
-	}
+	return recordRefusal(dir, plan.CheckRecord(dir))
 }
 
 // openRecord opens the record directory: dir, or a new one of the run's name
@@ -77,11 +95,16 @@ func openRecord(dir, state, run string) (*plan.Record, error) {
 		defer unlock()
 	}
 	r, err := plan.CreateRecord(dir)
+	return r, recordRefusal(dir, err)
+}
+
+// recordRefusal says so where the directory can't be made, or can't be looked at.
+func recordRefusal(dir string, err error) error {
 	var refusal *policy.Refusal
 	if err == nil || errors.As(err, &refusal) {
-		return r, err
+		return err
 	}
-	return nil, &policy.Refusal{
+	return &policy.Refusal{
 		Reason: policy.Unavailable, Code: "record_unwritable", Subject: dir, Err: err,
 		Why: fmt.Sprintf("cannot keep the record in %q: %v", dir, cause(err)),
 		Fix: "name a directory whose parent exists and that you may write with --record DIR",

@@ -45,7 +45,7 @@ func (p *program) newRun(l *prepared, g *guarded, o runOptions) (*oneRun, error)
 	if err := r.openEvents(g.grant); err != nil {
 		return nil, err
 	}
-	err := refuseRecord(g.grant)
+	err := l.refuseKept(g.grant)
 	if err != nil {
 		return nil, errors.Join(err, r.close())
 	}

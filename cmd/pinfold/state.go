@@ -42,7 +42,7 @@ func (p *program) statePath() (string, error) {
 		}
 	}
 	if dir == "" {
-		base, err := xdg("XDG_STATE_HOME", ".local/state")
+		base, err := xdg("XDG_STATE_HOME", stateInHome)
 		if err != nil {
 			return "", err
 		}
@@ -53,6 +53,24 @@ func (p *program) statePath() (string, error) {
 		return "", stateRefusal(dir, "cannot use the state directory", err)
 	}
 	return abs, nil
+}
+
+// stateInHome is where state is kept where $XDG_STATE_HOME doesn't say.
+const stateInHome = ".local/state"
+
+// usualState is the state directory of a user who names none, which every
+// launch keeps from its command; "" where there is none, or where this user,
+// as whom the command runs, can't reach it.
+func usualState() string {
+	base, err := xdg("XDG_STATE_HOME", stateInHome)
+	if err != nil {
+		return ""
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Join(base, "pinfold"))
+	if err != nil {
+		return ""
+	}
+	return dir
 }
 
 // stateSetting is the state directory of the operator's settings, or "".
