@@ -65,19 +65,21 @@ func TestAnotherUser(t *testing.T) {
 	}
 	nobody, err := user.Lookup("nobody")
 	must(t, err)
-	theirs := l.root + "/theirs"
-	mkdir(t, theirs)
-	if out, err := exec.Command("chown", "nobody:", theirs).CombinedOutput(); err != nil {
-		t.Fatalf("chown: %v: %s", err, out)
+	theirs, state := l.root+"/theirs", l.root+"/their-state"
+	for _, dir := range []string{theirs, state} {
+		mkdir(t, dir)
+		if out, err := exec.Command("chown", "nobody:", dir).CombinedOutput(); err != nil {
+			t.Fatalf("chown: %v: %s", err, out)
+		}
+		must(t, os.Chmod(dir, 0o700))
 	}
-	must(t, os.Chmod(theirs, 0o700))
 	must(t, os.Chmod(l.root, 0o711))
-	flags := []string{"--workspace", theirs, "--state", theirs + "/state"}
+	flags := []string{"--workspace", theirs, "--state", state}
 	res := l.wrap(t, launch{bare: true, dir: "/", flags: append(flags, "--user", "nobody"), policy: workspaceOnly(), argv: []string{"/bin/sh", "-c", "cd '" + theirs + "'; id -u; echo x > made; stat -c %u made"}})
 	if want := nobody.Uid + "\n" + nobody.Uid + "\n"; res.code != 0 || res.stdout != want {
 		t.Errorf("want %q: %v", want, res)
 	}
-	refused(t, l.wrap(t, launch{bare: true, dir: "/", flags: []string{"--workspace", theirs + "/state", "--state", l.state}, policy: workspaceOnly(), argv: ran()}), "--user")
+	refused(t, l.wrap(t, launch{bare: true, dir: "/", flags: []string{"--workspace", state, "--state", l.state}, policy: workspaceOnly(), argv: ran()}), "--user")
 }
 
 func TestEventsAreJSONLines(t *testing.T) {
