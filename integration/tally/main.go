@@ -1,11 +1,15 @@
 // Tally reads the output of "go test -json" and is stricter than the test
 // runner: a skip that is not listed fails, and so does a run of no test.
 //
-//	go test -json ./... | tally -label unit -skips integration/skips.txt -totals FILE
+//	go test -json ./... | tally -label unit -skips integration/skips.txt -totals FILE -retry LIST
+//	go test -json -run … | tally -label unit -skips integration/skips.txt -totals FILE -after LIST
 //	tally -sum FILE
 //
 // The first form prints what failed, one line of counts, and adds the counts
-// to FILE; the second prints the sum of all lines of FILE.
+// to FILE. If nothing but tests failed, each of them to its end, it writes LIST:
+// a line for each package with the tests to run once more, as a regular
+// expression for -run. The second form counts that run; what passes in it is
+// flaky. The third prints the sum of all lines of FILE, and what was flaky.
 package main
 
 import (
@@ -16,6 +20,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -27,12 +32,14 @@ func main() {
 	skips := flag.String("skips", "", "file of expected skips")
 	totals := flag.String("totals", "", "file to add the counts to")
 	sum := flag.String("sum", "", "print the sum of this file and stop")
+	retry := flag.String("retry", "", "file to write the failed tests to, if they may run once more")
+	after := flag.String("after", "", "file of the tests that this run runs once more")
 	flag.Parse()
 	var err error
 	if *sum != "" {
 		err = printSum(os.Stdout, *sum)
 	} else {
-		err = run(os.Stdin, os.Stdout, *label, *skips, *totals)
+		err = run(os.Stdin, os.Stdout, options{*label, *skips, *totals, *retry, *after})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "tally:", err)
@@ -40,10 +47,20 @@ func main() {
 	}
 }
 
-// counts are the results of one run.
+// options are the flags of the first two forms.
+type options struct{ label, skips, totals, retry, after string }
+
+// counts are the results of one run. Flaky are the tests that it ran because
+// they had failed, and that passed.
 type counts struct {
 	Label                   string
 	Passed, Failed, Skipped int
+	Flaky                   []string `json:",omitempty"`
+}
+
+func (c *counts) add(o counts) {
+	c.Passed, c.Failed, c.Skipped = c.Passed+o.Passed, c.Failed+o.Failed, c.Skipped+o.Skipped
+	c.Flaky = append(c.Flaky, o.Flaky...)
 }
 
 func (c counts) String() string {
@@ -64,19 +81,24 @@ type tally struct {
 	output   map[key][]string
 	results  map[key]string
 	parents  map[key]bool
+	whole    map[string]bool // packages whose tests all ran
 	expected []skip
 }
 
-func run(in io.Reader, out io.Writer, label, skipFile, totals string) error {
-	expected, err := readSkips(skipFile)
+func newTally(label string, expected []skip) *tally {
+	return &tally{
+		counts:  counts{Label: label},
+		output:  map[key][]string{},
+		results: map[key]string{}, parents: map[key]bool{}, whole: map[string]bool{}, expected: expected,
+	}
+}
+
+func run(in io.Reader, out io.Writer, o options) error {
+	expected, err := readSkips(o.skips)
 	if err != nil {
 		return err
 	}
-	t := &tally{
-		counts:  counts{Label: label},
-		output:  map[key][]string{},
-		results: map[key]string{}, parents: map[key]bool{}, expected: expected,
-	}
+	t := newTally(o.label, expected)
 	scan := bufio.NewScanner(in)
 	scan.Buffer(nil, 16<<20)
 	for scan.Scan() {
@@ -85,14 +107,39 @@ func run(in io.Reader, out io.Writer, label, skipFile, totals string) error {
 	if err := scan.Err(); err != nil {
 		return fmt.Errorf("cannot read the test output: %w", err)
 	}
-	bad := t.report(out)
-	fmt.Fprintf(out, "%s: %s\n", label, t.counts)
-	if totals != "" {
-		if err := appendCounts(totals, t.counts); err != nil {
+	bad, kept, err := t.conclude(out, o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s: %s\n", o.label, t.counts)
+	if o.totals != "" {
+		if err := appendCounts(o.totals, kept); err != nil {
 			return err
 		}
 	}
 	return errors.Join(bad...)
+}
+
+// conclude answers what is wrong, and the counts that stay of this run: what
+// runs once more is counted there.
+func (t *tally) conclude(out io.Writer, o options) (bad []error, kept counts, err error) {
+	bad = t.report(out)
+	switch {
+	case o.after != "":
+		list, err := readAgain(o.after)
+		if err != nil {
+			return nil, kept, err
+		}
+		bad = append(bad, t.compare(out, list)...)
+	case o.retry != "" && len(bad) > 0:
+		list, why := t.again()
+		if why != nil {
+			fmt.Fprintf(out, "%s: nothing runs once more: %v\n", o.label, why)
+			break
+		}
+		return bad, t.without(list), writeAgain(o.retry, list)
+	}
+	return bad, t.counts, nil
 }
 
 // add takes one line; what is no JSON comes from the build.
@@ -106,6 +153,11 @@ func (t *tally) add(text string, out io.Writer) {
 	switch l.Action {
 	case "output":
 		t.output[k] = append(t.output[k], l.Output)
+		// The test binary's own last word: it doesn't come after a panic, which a
+		// time-out is as well, or an exit, and then tests are left that never ran.
+		if l.Test == "" && (l.Output == "FAIL\n" || l.Output == "PASS\n") {
+			t.whole[l.Package] = true
+		}
 	case "build-output":
 		fmt.Fprint(out, l.Output)
 	case "run", "start":
@@ -121,17 +173,25 @@ func (t *tally) add(text string, out io.Writer) {
 	}
 }
 
-// report prints what is wrong and counts. Tests that only group others are
-// not counted, as they pass and fail with those.
+// keys are all tests and packages, in order.
+func (t *tally) keys() []key {
+	keys := slices.Collect(maps.Keys(t.results))
+	slices.SortFunc(keys, func(a, b key) int { return cmp.Or(cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.test, b.test)) })
+	return keys
+}
+
+// report prints what is wrong and counts.
 func (t *tally) report(out io.Writer) []error {
 	var bad []error
-	keys := make([]key, 0, len(t.results))
-	for k := range t.results {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b key) int { return cmp.Or(cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.test, b.test)) })
-	for _, k := range keys {
-		bad = append(bad, t.one(out, k)...)
+	for _, k := range t.keys() {
+		c, why := t.one(k)
+		t.counts.add(c)
+		if why == "" {
+			continue
+		}
+		name := strings.TrimSuffix(k.pkg+" "+k.test, " ")
+		fmt.Fprintf(out, "%s %s\n%s", strings.ToUpper(t.results[k]), name, strings.Join(t.output[k], ""))
+		bad = append(bad, fmt.Errorf("%s: %s: %s", t.Label, name, why))
 	}
 	if t.Passed == 0 && len(bad) == 0 {
 		bad = append(bad, fmt.Errorf("%s: no test passed", t.Label))
@@ -139,28 +199,25 @@ func (t *tally) report(out io.Writer) []error {
 	return bad
 }
 
-func (t *tally) one(out io.Writer, k key) []error {
-	name := strings.TrimSuffix(k.pkg+" "+k.test, " ")
+// one counts one result, and says what is wrong with it. Tests that only group
+// others are not counted, as they pass and fail with those.
+func (t *tally) one(k key) (c counts, why string) {
 	group := k.test == "" || t.parents[k]
 	switch result := t.results[k]; {
 	case result == "pass" && !group:
-		t.Passed++
+		c.Passed++
 	case result == "skip" && k.test != "":
-		t.Skipped++
-		text := strings.Join(t.output[k], "")
-		if why := t.unexpected(k, text); why != "" {
-			t.Failed++
-			fmt.Fprintf(out, "SKIP %s\n%s", name, text)
-			return []error{fmt.Errorf("%s: %s: %s", t.Label, name, why)}
+		c.Skipped++
+		if why = t.unexpected(k, strings.Join(t.output[k], "")); why != "" {
+			c.Failed++
 		}
 	case result == "fail" || result == "unfinished":
+		why = result
 		if !group {
-			t.Failed++
+			c.Failed++
 		}
-		fmt.Fprintf(out, "%s %s\n%s", strings.ToUpper(result), name, strings.Join(t.output[k], ""))
-		return []error{fmt.Errorf("%s: %s: %s", t.Label, name, result)}
 	}
-	return nil
+	return c, why
 }
 
 // skip is one expected skip: run labels and tests it applies to, and why.
@@ -217,12 +274,15 @@ func appendCounts(path string, c counts) error {
 	return errors.Join(err, f.Close())
 }
 
+// printSum prints one line for each run, however often it was added to, the
+// sum, and what was flaky.
 func printSum(out io.Writer, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("cannot read the counts: %w", err)
 	}
 	defer f.Close()
+	var runs []counts
 	var sum counts
 	for dec := json.NewDecoder(f); ; {
 		var c counts
@@ -231,9 +291,21 @@ func printSum(out io.Writer, path string) error {
 		} else if err != nil {
 			return fmt.Errorf("cannot read the counts: %w", err)
 		}
+		sum.add(c)
+		i := slices.IndexFunc(runs, func(r counts) bool { return r.Label == c.Label })
+		if i < 0 {
+			runs, i = append(runs, counts{Label: c.Label}), len(runs)
+		}
+		runs[i].add(c)
+	}
+	for _, c := range runs {
 		fmt.Fprintf(out, "%-24s %s\n", c.Label, c)
-		sum.Passed, sum.Failed, sum.Skipped = sum.Passed+c.Passed, sum.Failed+c.Failed, sum.Skipped+c.Skipped
 	}
 	fmt.Fprintln(out, sum)
+	for _, c := range runs {
+		for _, test := range c.Flaky {
+			fmt.Fprintf(out, "flaky: %s: %s\n", c.Label, test)
+		}
+	}
 	return nil
 }

@@ -33,7 +33,7 @@ func TestTally(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
-			err := run(strings.NewReader(strings.Join(c.lines, "\n")), &out, "unit", skips, "")
+			err := run(strings.NewReader(strings.Join(c.lines, "\n")), &out, options{label: "unit", skips: skips})
 			if (err != nil) != c.wantErr || !strings.Contains(out.String(), "unit: "+c.want+"\n") {
 				t.Errorf("error %v, output %q, want %q", err, out.String(), c.want)
 			}
