@@ -156,6 +156,10 @@ func (g *gate) checkRunsDir(run *bound) error {
 	if beneath(run.obj.path, runs.obj.path) {
 		return nil
 	}
+	fix := "use a directory beneath --runs-dir"
+	if g.request.RunMade {
+		fix = "name one beneath --runs-dir with --run-dir"
+	}
 	return refuse("run_dir_outside", run.given, runs,
-		fmt.Sprintf("cannot use --run-dir %q: it isn't beneath %q", run.given, runs.obj.path), "use a directory beneath --runs-dir")
+		fmt.Sprintf("cannot use the run directory %q: it isn't beneath %q", run.given, runs.obj.path), fix)
 }

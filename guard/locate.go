@@ -1,9 +1,11 @@
 package guard
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strings"
+	"syscall"
 
 	"pinfold/policy"
 )
@@ -100,7 +102,7 @@ const maxKept = 64
 func (g *gate) bind(b *bound, p string) error {
 	obj, err := g.fs.lookup(p)
 	if err != nil {
-		r := refuse("path_unusable", p, b, err.Error(), "name the path without that link, or leave the entry out")
+		r := refuse("path_unusable", p, b, err.Error(), unusableFix(err))
 		r.Err = err
 		return r
 	}
@@ -111,6 +113,17 @@ func (g *gate) bind(b *bound, p string) error {
 	}
 	g.kept++
 	return nil
+}
+
+// unusableFix says what to do about a path that can't be looked up.
+func unusableFix(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return "name a path of fewer than 4,096 bytes, none of whose names has more than 255"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "allow more open files (ulimit -n), or leave entries out"
+	}
+	return "name the path without that link, or leave the entry out"
 }
 
 func snake(s string) string { return strings.ReplaceAll(s, "-", "_") }

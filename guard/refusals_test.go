@@ -240,6 +240,17 @@ func TestRefusals(t *testing.T) {
 			prepare: func(tr *tree) { tr.files("f") },
 			launch:  launch{edit: request(func(tr *tree, r *guard.Request) { r.Dir = tr.path("f") })}, code: "dir_missing",
 		},
+		"a name that is too long": {
+			launch: launch{edit: request(func(tr *tree, r *guard.Request) { r.Dir = tr.path(strings.Repeat("n", 256)) })},
+			code:   "path_unusable", names: []string{"255"},
+		},
+		"a run directory of its own, outside": {
+			prepare: func(tr *tree) { tr.dirs("runs", "made") },
+			launch: launch{edit: request(func(tr *tree, r *guard.Request) {
+				r.RunDir, r.RunMade, r.RunsDir = tr.path("made"), true, tr.path("runs")
+			})},
+			code: "run_dir_outside", names: []string{"--run-dir"},
+		},
 		"a path that goes up from nothing": {
 			launch: launch{edit: request(func(tr *tree, r *guard.Request) { r.Dir = tr.root + "/nowhere/../ws" })}, code: "path_unusable",
 		},

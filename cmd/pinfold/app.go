@@ -150,7 +150,7 @@ func (p *program) onUsageError(c *cli.Context, err error, _ bool) error {
 		p.setCodes(c.Command.Name)
 	}
 	return &usageError{
-		why: "cannot read the command line: " + err.Error(),
+		why: "cannot read the command line: " + readableFlagError(err),
 		fix: fmt.Sprintf("see '%s --help' for the flags", name),
 	}
 }

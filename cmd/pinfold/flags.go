@@ -10,10 +10,25 @@ import (
 // errTwice refuses a repeated flag: which of two policies would be meant?
 // errEmpty refuses an empty value: it is a shell variable that isn't set, and
 // "no policy" or "nothing to protect" must not come of that.
+//
+// errNext refuses a flag, or the end of flags, as a value: that is a variable
+// that isn't set and isn't quoted either. A path that begins so is "./--x".
 var (
 	errTwice = errors.New("it was given twice")
 	errEmpty = errors.New("it is empty")
+	errNext  = errors.New("its value is missing, and that is what comes next")
 )
+
+// checkValue refuses what can't have been meant.
+func checkValue(s string) error {
+	switch {
+	case s == "":
+		return errEmpty
+	case strings.HasPrefix(s, "--"):
+		return errNext
+	}
+	return nil
+}
 
 // text is the value of a flag that may be given once. It is taken literally.
 type text struct {
@@ -22,11 +37,11 @@ type text struct {
 }
 
 func (t *text) Set(s string) error {
-	switch {
-	case t.given:
+	if t.given {
 		return errTwice
-	case s == "":
-		return errEmpty
+	}
+	if err := checkValue(s); err != nil {
+		return err
 	}
 	*t.to, t.given = s, true
 	return nil
@@ -41,8 +56,8 @@ type list struct {
 }
 
 func (l *list) Set(s string) error {
-	if s == "" {
-		return errEmpty
+	if err := checkValue(s); err != nil {
+		return err
 	}
 	*l.to = append(*l.to, s)
 	return nil
@@ -64,6 +79,12 @@ func many(name, usage string, to *[]string) cli.Flag {
 // yes is a flag without a value.
 func yes(name, usage string, to *bool) cli.Flag {
 	return &cli.BoolFlag{Name: name, Usage: usage, Destination: to, DisableDefaultText: true}
+}
+
+// readableFlagError is an error of the flag package, which writes flags with
+// one dash.
+func readableFlagError(err error) string {
+	return strings.NewReplacer("for flag -", "for flag --", "not defined: -", "not defined: --", "argument: -", "argument: --").Replace(err.Error())
 }
 
 // formatOf finds --error-format before the command line is parsed, so that a

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -219,6 +220,9 @@ func (l *prepared) fillRequest(f *launchFlags, argv []string, state string) erro
 		Share:    each(f.share, at),
 		UID:      os.Geteuid(), GID: os.Getegid(),
 	}
+	if err := cmp.Or(checkLabel("--execution", f.execution), checkLabel("--segment", f.segment)); err != nil {
+		return err
+	}
 	l.protected = each(f.protect, at)
 	if l.usualState = usualState(); l.usualState != "" && l.usualState != state {
 		l.protected = append(l.protected, l.usualState)
@@ -289,6 +293,24 @@ func each(in []string, f func(string) string) []string {
 		out = append(out, f(s))
 	}
 	return out
+}
+
+// maxLabel bounds a label: an engine's are made of it, and lines that people
+// read.
+const maxLabel = 255
+
+// checkLabel refuses a label that no listing could show on one line.
+func checkLabel(flag, s string) error {
+	var why string
+	switch {
+	case len(s) > maxLabel:
+		why = fmt.Sprintf("it has %d bytes, and %d is the most", len(s), maxLabel)
+	case oneLine(s) != s:
+		why = "it holds what can't be printed, such as a line break"
+	default:
+		return nil
+	}
+	return &usageError{why: fmt.Sprintf("cannot use %s %.40q: %s", flag, s, why), fix: "label launches with a short name or number"}
 }
 
 // positive reads a count; "" is zero, which means the default.

@@ -23,8 +23,11 @@ func (f *recordFlags) flags(more ...cli.Flag) []cli.Flag {
 
 // check wants a record, and args more words.
 func (f *recordFlags) check(c *cli.Context, args int, usage string) error {
-	if f.record == "" || c.NArg() != args {
-		return &usageError{why: "cannot tell which launch is meant, or what for", fix: usage}
+	switch {
+	case f.record == "":
+		return &usageError{why: "cannot tell which launch is meant: --record is missing", fix: usage}
+	case c.NArg() != args:
+		return &usageError{why: fmt.Sprintf("cannot use %d arguments: %s takes %d beside its flags", c.NArg(), c.Command.HelpName, args), fix: usage}
 	}
 	abs, err := filepath.Abs(f.record)
 	if err != nil {

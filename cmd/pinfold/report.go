@@ -134,8 +134,17 @@ func (p *program) notice(format string, args ...any) {
 	}
 }
 
+// maxLine bounds a line for people, of which lineEnd bytes are the end: the
+// longest path there may be (4,095 bytes) is whole.
+const (
+	maxLine = 5000
+	lineEnd = 500
+)
+
 // oneLine makes text safe for a terminal and keeps it on one line: a path, a
 // host or a rule may hold what an attacker chose, escape sequences included.
+//
+// Its middle is left out where it is longer than anybody reads.
 func oneLine(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -146,5 +155,14 @@ func oneLine(s string) string {
 		}
 		b.WriteRune(r)
 	}
-	return b.String()
+	return shortened(b.String())
+}
+
+func shortened(line string) string {
+	const gap = "…"
+	if len(line) <= maxLine {
+		return line
+	}
+	end := len(line) - lineEnd
+	return strings.ToValidUTF8(line[:maxLine-lineEnd-len(gap)], "") + gap + strings.ToValidUTF8(line[end:], "")
 }

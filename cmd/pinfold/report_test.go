@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 )
 
 func TestOneLine(t *testing.T) {
@@ -20,6 +21,21 @@ func TestOneLine(t *testing.T) {
 		if got := oneLine(in); got != want {
 			t.Errorf("%q: got %q, wanted %q", in, got, want)
 		}
+	}
+}
+
+func TestOneLineLeavesTheMiddleOfALongOneOut(t *testing.T) {
+	t.Parallel()
+	path := strings.Repeat("/d", 4095/2)
+	if got := oneLine("cannot use " + path + ": why"); got != "cannot use "+path+": why" {
+		t.Errorf("a path was cut: %q", got)
+	}
+	got := oneLine("cannot use " + strings.Repeat("ü\n", 40000) + ": why")
+	if len(got) > 5000 || !strings.HasPrefix(got, "cannot use ü") || !strings.HasSuffix(got, ": why") || !utf8.ValidString(got) {
+		t.Errorf("got %d bytes: %.40q", len(got), got)
+	}
+	if again := oneLine(got); again != got {
+		t.Errorf("not stable: %q", again)
 	}
 }
 
