@@ -51,8 +51,7 @@ func (e *Engine) create(ctx context.Context, s container.Spec) (made createRespo
 	if s.Name != "" {
 		q.Set("name", s.Name)
 	}
-	err = e.client.call(ctx, request{method: "POST", path: "/containers/create", query: q, body: e.createRequestOf(s, filter)}, &made)
-	return made, err
+	return e.askToCreate(ctx, q, s, filter)
 }
 
 // checkSpec refuses what would have an engine decide something for itself.
