@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"pinfold/guard"
 	"pinfold/policy"
 )
 
@@ -149,28 +148,4 @@ func LimitRefusal(info Info, field, rule, why string) error {
 		Why: fmt.Sprintf("cannot enforce %s: %s", field, why),
 		Fix: "use an engine that runs as root, delegate the controller to the user (cgroup v2), or leave the limit out",
 	}
-}
-
-// checkListening refuses a grant that shows a unix socket which somebody
-// listens on and the policy doesn't list: whoever sees it can connect.
-func checkListening(in input, h Host) error {
-	if in.UnixSockets == policy.SocketsAll {
-		return nil
-	}
-	paths, err := h.Listening()
-	if err != nil {
-		return fmt.Errorf("cannot tell which unix sockets the host listens on: %w", err)
-	}
-	for _, p := range paths {
-		e, ok := in.nearest(p)
-		listed := slices.ContainsFunc(in.Sockets, func(s guard.Socket) bool { return s.Path == p })
-		if ok && !listed && e.Access >= guard.ReadOnly {
-			return &policy.Refusal{
-				Reason: policy.Unavailable, Code: "socket_in_grant", Subject: p, Rule: e.Rule.Text,
-				Why: fmt.Sprintf("cannot keep the unix socket %q from being connected to: it lies in what %s grants, and a container reaches every socket that it sees", p, e.Rule),
-				Fix: `list it in "sockets", deny it in read.deny, or set "unix_sockets": "all"`,
-			}
-		}
-	}
-	return nil
 }

@@ -134,7 +134,7 @@ func notes(in input, l *Launch) []string {
 		out = append(out, fmt.Sprintf("%s can't count a container's processes here: %d of the user's are the bound (RLIMIT_NPROC)", l.Info.Provider, l.Spec.Limits.Processes))
 	}
 	if in.UnixSockets != policy.SocketsAll && len(l.Spec.Mounts) > 2 {
-		out = append(out, "a unix socket that the host makes in a granted directory later can be connected to")
+		out = append(out, "a unix socket that the host makes in a granted directory later ends the run, half a second after at most; until then it can be connected to")
 	}
 	if in.Network.Upstream != "" {
 		out = append(out, "a parent proxy (network.upstream) resolves the names: what addresses they have isn't checked")

@@ -77,6 +77,8 @@ type Launch struct {
 	// Relays are the listed sockets that the supervisor stands in for. Their
 	// directories have to be there before the container is made.
 	Relays []Relay
+	// Reach is nil where the host's unix sockets may all be connected to.
+	Reach *Reach
 	// Limits are all of the policy's, those included that the supervisor keeps
 	// itself: the timeouts.
 	Limits policy.Limits

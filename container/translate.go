@@ -62,7 +62,7 @@ func translate(in input, info Info, img Image, o Options, h Host) (*Launch, erro
 		return nil, err
 	}
 	l := &Launch{
-		Covers: b.covers, Missing: b.missing, Covered: b.covered, Checks: b.checks, Relays: relays, Image: img, Info: info, Watches: in.Watches, Dir: in.Dir,
+		Covers: b.covers, Missing: b.missing, Covered: b.covered, Checks: b.checks, Relays: relays, Reach: reachOf(in), Image: img, Info: info, Watches: in.Watches, Dir: in.Dir,
 		Argv: respellAll(in.Spellings, in.Argv), Limits: in.Limits,
 	}
 	l.listen(in)

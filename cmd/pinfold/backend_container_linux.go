@@ -61,8 +61,8 @@ func (b containerBoundary) start(ctx context.Context, r *oneRun) (running, error
 		Provider: b.engine, Launch: b.launch, Dirs: b.dirs, Owner: b.l.request.Owner,
 		Streams: launch.Streams(o.Streams), Egress: func() (launch.Egress, error) { return o.Egress() },
 		Network: r.network, Record: o.Record, Events: o.Events, AllFlows: o.AllFlows, Run: o.Run, Grace: o.Grace, Forward: o.Forward,
-		Watch: watchNames(o, b.launch.Watches),
-		Keep:  freshPaths(o.Fresh), State: o.State, Umask: b.l.umask, Notice: o.Notice,
+		Watch: watchNames(o, b.launch.Watches), Listening: engine.Listening,
+		Keep: freshPaths(o.Fresh), State: o.State, Umask: b.l.umask, Notice: o.Notice,
 	}
 	if terminal != nil {
 		options.Terminal = terminal

@@ -18,10 +18,10 @@ func kernelRelease() (string, error) {
 	return unix.ByteSliceToString(u.Release[:]), nil
 }
 
-// listening reads which unix sockets of this network namespace somebody
+// Listening reads which unix sockets of this network namespace somebody
 // listens on: the flag __SO_ACCEPTCON (1<<16) in the fourth column of
 // /proc/net/unix, the path in the eighth.
-func listening() ([]string, error) {
+func Listening() ([]string, error) {
 	text, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
 		return nil, err

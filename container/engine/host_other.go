@@ -12,7 +12,8 @@ func kernelRelease() (string, error) {
 	return "", fmt.Errorf("containers on %s run on another kernel: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
-func listening() ([]string, error) { return nil, errors.ErrUnsupported }
+// Listening are none that could be told.
+func Listening() ([]string, error) { return nil, errors.ErrUnsupported }
 
 func openFiles() int64 { return 1 << 20 }
 

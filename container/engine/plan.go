@@ -24,7 +24,7 @@ func (e *Engine) Plan(ctx context.Context, g *guard.Grant, o container.Options) 
 	if err != nil {
 		return nil, err
 	}
-	return container.Translate(g, info, img, o, container.Host{Exists: exists, Listening: listening, Seccomp: seccomp.Profile})
+	return container.Translate(g, info, img, o, container.Host{Exists: exists, Listening: Listening, Seccomp: seccomp.Profile})
 }
 
 func exists(path string) bool {

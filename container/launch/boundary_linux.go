@@ -34,6 +34,9 @@ type boundary struct {
 // errLost is how the boundary was lost.
 type errLost struct{ path, why string }
 
+// errReached is a socket of the host's that can be connected to.
+type errReached struct{ errLost }
+
 func (e *errLost) Error() string {
 	return fmt.Sprintf("the boundary was lost at %q: %s", e.path, e.why)
 }
@@ -73,7 +76,7 @@ func (p *Process) watchBoundary(points []Point) error {
 	}
 	p.boundary = b
 	go b.loop()
-	return nil
+	return p.watchSockets()
 }
 
 func (b *boundary) open(pid int) (err error) {
@@ -235,6 +238,9 @@ func (p *Process) lose(err error) {
 	e := event.Event{Kind: event.Boundary, Action: event.Noticed, Reason: "boundary_lost"}
 	if l := (*errLost)(nil); errors.As(err, &l) {
 		e.Target = l.path
+	}
+	if r := (*errReached)(nil); errors.As(err, &r) {
+		e.Target, e.Reason = r.path, "socket_in_grant"
 	}
 	p.o.emit(e)
 	p.o.notice(err.Error() + "; the run was ended")

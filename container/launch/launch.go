@@ -48,6 +48,9 @@ type Options struct {
 	// Watch watches names on the host: the launch's Watches, which must not
 	// appear, and paths, which must stay; changed looks, and lost ends the run.
 	Watch func(paths []string, changed func() error, lost func(error)) (Names, error)
+	// Listening are the unix sockets that the host listens on, for launches with
+	// a Reach.
+	Listening func() ([]string, error)
 	// Record is where the plan and the container are pinned, and the end noted.
 	Record *plan.Record
 	Events event.Sink

@@ -122,6 +122,9 @@ func (s *launcher) writeRoot(command plan.Process) error {
 	if root.Init, err = processOf(s.stub.pid); err != nil {
 		return err
 	}
+	if err := noteFacts(&root); err != nil {
+		return err
+	}
 	return s.o.Record.WriteRoot(root)
 }
 

@@ -38,6 +38,7 @@ type Process struct {
 	carriers  []carrier
 	serving   sync.WaitGroup
 	unserve   context.CancelFunc
+	unwatch   chan struct{} // closed when no socket matters any more
 
 	termed atomic.Bool   // SIGTERM came from outside of the container
 	heard  chan struct{} // closed when the stub has nothing more to say
@@ -61,7 +62,7 @@ type Process struct {
 }
 
 func newProcess(o Options) *Process {
-	return &Process{o: o, stub: stubProcess{pidfd: -1}, heard: make(chan struct{}), done: make(chan struct{})}
+	return &Process{o: o, stub: stubProcess{pidfd: -1}, heard: make(chan struct{}), unwatch: make(chan struct{}), done: make(chan struct{})}
 }
 
 // Ref names the container.

@@ -35,7 +35,7 @@ func Resume(ctx context.Context, o Options, s *plan.Stored) (*Process, error) {
 	}
 	o.Launch = &container.Launch{
 		Plan: s.Plan, Listen: serving.Listen, Proxy: serving.Proxy, HostPorts: serving.HostPorts,
-		Relays: serving.Relays, Limits: serving.Limits, Watches: serving.Watches,
+		Relays: serving.Relays, Limits: serving.Limits, Watches: serving.Watches, Reach: serving.Reach,
 	}
 	expire := context.CancelFunc(func() {})
 	if d := serving.Limits.Timeout; d > 0 {

@@ -45,6 +45,7 @@ func (p *Process) endServing() (err error) {
 		p.proxy.Close() // Close of the server may have done it
 	}
 	closeCarriers(p.carriers)
+	close(p.unwatch)
 	p.serving.Wait()
 	return err
 }

@@ -27,6 +27,7 @@ type Serving struct {
 	Relays    []container.Relay `json:"relays"`
 	Limits    policy.Limits     `json:"limits"`
 	Watches   []guard.Watch     `json:"watches"`
+	Reach     *container.Reach  `json:"reach,omitempty"`
 	Run       string            `json:"run"`
 }
 

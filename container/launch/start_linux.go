@@ -169,7 +169,7 @@ func (s *launcher) serving() Serving {
 	l := s.o.Launch
 	return Serving{
 		Network: s.o.Network, Listen: l.Listen, Proxy: l.Proxy, HostPorts: l.HostPorts, Relays: l.Relays,
-		Limits: l.Limits, Watches: l.Watches, Run: s.o.Run,
+		Limits: l.Limits, Watches: l.Watches, Reach: l.Reach, Run: s.o.Run,
 	}
 }
 

@@ -3,6 +3,8 @@
 package container_test
 
 import (
+	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -206,5 +208,55 @@ func TestMountPointTaken(t *testing.T) {
 			t.Errorf("%q, %v", text, err)
 		}
 		p.nothingLeft(t, "a", "empty", "fixed")
+	})
+}
+
+// TestSocketsAppear: a unix socket that the host makes in a grant while the
+// command runs could be connected to: the run ends. One that is listed, denied
+// or out of sight is nobody's business.
+func TestSocketsAppear(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		listen := func(path string) func() {
+			t.Helper()
+			s, err := net.Listen("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.give(path)
+			return func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		name := filepath.Join(p.workspace, "s")
+		script := `while [ ! -e go ]; do sleep 0.05; done; sleep 1.5; exit 3`
+		for more, code := range map[string]int{
+			`{}`: 123, `{"unix_sockets": "all"}`: 3, `{"read": {"deny": ["{workspace}/s", "{workspace}/sub"]}}`: 3,
+		} {
+			var fields map[string]any
+			if err := json.Unmarshal([]byte(more), &fields); err != nil {
+				t.Fatal(err)
+			}
+			at := name
+			if code == 3 && fields["read"] != nil {
+				at = filepath.Join(p.home, "s") // what stands at a denied name detaches its cover
+			}
+			log := filepath.Join(p.state, "events")
+			r := p.start(fields, script, "--events", log)
+			done := listen(at)
+			p.file(filepath.Join(p.workspace, "go"), "")
+			if got := r.wait(); got != code {
+				t.Errorf("%s: exit %d, wanted %d: %s", more, got, code, r.stderr.String())
+			}
+			if events, err := os.ReadFile(log); code == 123 && (err != nil || !strings.Contains(string(events), "socket_in_grant") || !strings.Contains(string(events), `"boundary"`)) {
+				t.Errorf("events: %s, %v", events, err)
+			}
+			done()
+			if err := os.Remove(filepath.Join(p.workspace, "go")); err != nil {
+				t.Fatal(err)
+			}
+		}
 	})
 }
