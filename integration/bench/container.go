@@ -142,7 +142,7 @@ func (b *bench) containerDownload(e engineUnderTest, image string) error {
 		return err
 	}
 	b.rows = append(b.rows, row{
-		"1 GiB out of a container of " + e.name + ", against no sandbox", rate(m[1]), rate(m[0]),
+		"1 GiB out of a container of " + e.name + ", against no sandbox", rate(downloadBytes, m[1]), rate(downloadBytes, m[0]),
 		fmt.Sprintf("%.2f × the rate", float64(m[0])/float64(m[1])), "",
 	})
 	return nil

@@ -30,7 +30,8 @@ What a launch does that the same mounts with plain bubblewrap don't: reading the
 policy, resolving every path by descriptor, a second small program inside that
 compares each mount with the grant, two filters, Landlock, and a supervisor that
 stays. srt and fence are measured where they are installed, with a policy that
-grants the same workspace and no host.
+grants the same workspace and no host, or for a transfer the one that serves it.
+What a client needs to start is no part of a transfer.
 `)
 	return out.String()
 }

@@ -28,7 +28,6 @@ func (b *bench) flows() error {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/zeros", zeros)
 	mux.HandleFunc("/small", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "small") })
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	defer server.Close()
@@ -39,9 +38,6 @@ func (b *bench) flows() error {
 		if policies[mode], err = b.write(mode+".json", map[string]any{"network": map[string]any{"allow": []string{at}, "mode": mode}}); err != nil {
 			return err
 		}
-	}
-	if err := b.bulk(at, policies); err != nil {
-		return err
 	}
 	return errors.Join(b.small(at, policies), b.unixSockets())
 }
@@ -59,25 +55,6 @@ func ownAddress() (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// bulk is one GiB by the ways that download leaves out.
-func (b *bench) bulk(at string, policies map[string]string) error {
-	get := []string{"curl", "-sS", "-w", curlTimes, "-o", "/dev/null", "http://" + at + "/zeros"}
-	socks := []string{"sh", "-c", `exec curl -sS -w "` + curlTimes + `" -o /dev/null -x "socks5h://$PINFOLD_PROXY" http://` + at + "/zeros"}
-	m, err := turns(3, b.transfer("curl", get...), b.transfer("socks", b.wrap(policies["proxy"], socks...)...), b.transfer("transparent", b.wrap(policies["transparent"], get...)...))
-	if err != nil {
-		return err
-	}
-	for i, name := range []string{1: "through the proxy, SOCKS5", 2: "without a proxy"} {
-		if name != "" {
-			b.rows = append(b.rows, row{
-				"1 GiB " + name + ", against no sandbox", rate(m[i]), rate(m[0]),
-				fmt.Sprintf("%.2f × the rate", float64(m[0])/float64(m[i])), "at least 0.7 ×",
-			})
-		}
-	}
-	return nil
 }
 
 // small is what is asked often and carries little.

@@ -15,7 +15,7 @@ import (
 // settings are the command line.
 type settings struct {
 	pinfold, srt, fence, out string
-	containersOnly           bool
+	only                     string
 	runs, peerRuns, atOnce   int
 	files                    int
 }
@@ -37,7 +37,7 @@ func main() {
 	flag.IntVar(&s.peerRuns, "peer-runs", 10, "launches of each slow peer")
 	flag.IntVar(&s.atOnce, "at-once", 50, "launches at once")
 	flag.IntVar(&s.files, "files", 200_000, "files of the large workspace; 0 leaves it out")
-	flag.BoolVar(&s.containersOnly, "containers-only", false, "measure containers alone")
+	flag.StringVar(&s.only, "only", "", "measure only what has this name")
 	flag.Parse()
 	if err := run(s); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -54,14 +54,8 @@ func run(s settings) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.root)) }()
-	measures := []func() error{b.launch, b.peers, b.burst, b.memory, b.download, b.flows, b.recovery, b.rules, b.containers, b.large, b.walk}
-	if s.containersOnly {
-		measures = []func() error{b.containers}
-	}
-	for _, measure := range measures {
-		if err := measure(); err != nil {
-			return err
-		}
+	if err := b.measure(); err != nil {
+		return err
 	}
 	text := b.document()
 	if s.out == "" {
@@ -69,4 +63,37 @@ func run(s settings) (err error) {
 		return nil
 	}
 	return os.WriteFile(s.out, []byte(text), 0o644)
+}
+
+// measure makes what is asked for, or everything.
+func (b *bench) measure() error {
+	measured := false
+	for _, m := range []struct {
+		name string
+		make func() error
+	}{
+		{"launch", b.launch},
+		{"peers", b.peers},
+		{"burst", b.burst},
+		{"memory", b.memory},
+		{"throughput", b.throughput},
+		{"flows", b.flows},
+		{"recovery", b.recovery},
+		{"rules", b.rules},
+		{"containers", b.containers},
+		{"large", b.large},
+		{"walk", b.walk},
+	} {
+		if b.only != "" && b.only != m.name {
+			continue
+		}
+		measured = true
+		if err := m.make(); err != nil {
+			return fmt.Errorf("cannot measure %s: %w", m.name, err)
+		}
+	}
+	if !measured {
+		return fmt.Errorf("there is nothing called %q to measure", b.only)
+	}
+	return nil
 }

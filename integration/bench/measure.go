@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -127,52 +125,6 @@ func (b *bench) memory() error {
 		b.rows = append(b.rows, row{"resident memory of the supervisor, " + p.name, fmt.Sprintf("%.1f MiB", float64(kb)/1024), "", "", "under 20 MiB"})
 	}
 	return nil
-}
-
-const downloadBytes = 1 << 30
-
-// download fetches one GiB through the proxy and without a sandbox.
-func (b *bench) download() error {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	server := &http.Server{Handler: http.HandlerFunc(zeros), ReadHeaderTimeout: time.Minute}
-	defer server.Close()
-	go func() { _ = server.Serve(listener) }()
-	address := listener.Addr().String()
-	policy, err := b.write("download.json", map[string]any{"network": map[string]any{"allow": []string{address}}})
-	if err != nil {
-		return err
-	}
-	get := []string{"curl", "-sS", "-w", curlTimes, "--noproxy", "", "-o", "/dev/null", "http://" + address + "/"}
-	tunnel := append([]string{"curl", "-p"}, get[1:]...)
-	m, err := turns(3, b.transfer("curl", get...), b.transfer("plain", b.wrap(policy, get...)...), b.transfer("tunnel", b.wrap(policy, tunnel...)...))
-	if err != nil {
-		return err
-	}
-	for i, name := range []string{1: "plain HTTP", 2: "CONNECT"} {
-		if name == "" {
-			continue
-		}
-		b.rows = append(b.rows, row{
-			"1 GiB through the proxy, " + name + ", against no sandbox", rate(m[i]), rate(m[0]),
-			fmt.Sprintf("%.2f × the rate", float64(m[0])/float64(m[i])), "at least 0.7 ×",
-		})
-	}
-	return nil
-}
-
-func rate(d time.Duration) string { return fmt.Sprintf("%.0f MB/s", downloadBytes/d.Seconds()/1e6) }
-
-func zeros(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Length", strconv.Itoa(downloadBytes))
-	block := make([]byte, 1<<20)
-	for range downloadBytes / len(block) {
-		if _, err := w.Write(block); err != nil {
-			return
-		}
-	}
 }
 
 // large launches on a workspace of many files, against find.
