@@ -24,6 +24,9 @@ var (
 )
 
 func checkBubblewrap(ctx context.Context, h *Host) Result {
+	if h.first != "" {
+		return unknown("bwrap_unknown", h.notAsked())
+	}
 	r := h.bubblewrap(ctx)
 	if h.Probe != nil && (r.Status == Fail || r.Status == Unknown) {
 		h.first = "bubblewrap"

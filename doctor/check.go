@@ -69,6 +69,9 @@ type PolicyFound struct {
 	Path    string
 	Used    bool
 	Trusted bool
+	// Err is why a launch from here is refused: the file has changed since it
+	// was trusted, or can't be read.
+	Err error
 }
 
 // Run asks every check in order and names the rows.

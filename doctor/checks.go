@@ -7,6 +7,7 @@ func Checks() []Check {
 		{"kernel", checkKernel},
 		{"architecture", checkArchitecture},
 		{"container", checkContainer},
+		{"user mapping", checkMapping},
 		{"mounts", checkMounts},
 		{"bubblewrap", checkBubblewrap},
 		{"user namespaces", checkUserNamespaces},
@@ -34,6 +35,7 @@ func necessary() []Check {
 	return []Check{
 		{"system", checkSystem},
 		{"architecture", checkArchitecture},
+		{"user mapping", checkMapping},
 		{"mounts", checkMounts},
 		{"bubblewrap", checkBubblewrap},
 		{"user namespaces", checkUserNamespaces},

@@ -15,15 +15,17 @@ import (
 // /run/systemd/container.
 func (h *Host) container() string {
 	for _, mark := range []struct{ file, name string }{
-		{"run/secrets/kubernetes.io", kubernetes}, {"var/run/secrets/kubernetes.io", kubernetes},
-		{".dockerenv", "docker"}, {"run/.containerenv", "podman"},
+		{"run/secrets/kubernetes.io", kubernetes},
+		{"var/run/secrets/kubernetes.io", kubernetes},
+		{".dockerenv", "docker"},
+		{"run/.containerenv", "podman"},
 	} {
 		if h.exists(mark.file) {
 			return mark.name
 		}
 	}
-	if v, err := h.read("proc/version"); err == nil && strings.Contains(v, "gVisor") {
-		return "gVisor"
+	if v, err := h.read("proc/version"); err == nil && strings.Contains(v, gVisor) {
+		return gVisor
 	}
 	if v := h.containerVariable(); v != "" && v != "wsl" {
 		return v
@@ -62,8 +64,12 @@ func (h *Host) containerVariable() string {
 	return ""
 }
 
-// kubernetes is what it calls its own branch of the cgroups.
-const kubernetes = "kubepods"
+// kubernetes is what it calls its own branch of the cgroups, gVisor what its
+// /proc/version has.
+const (
+	kubernetes = "kubepods"
+	gVisor     = "gVisor"
+)
 
 // checkContainer says where pinfold itself runs; being root there is not
 // being root of the machine.
@@ -72,13 +78,47 @@ func checkContainer(_ context.Context, h *Host) Result {
 	switch {
 	case name == "":
 		return ok("not in a container")
-	case name == "gVisor":
-		return warn("inside_gvisor", "in gVisor, which offers no Landlock and only some namespaces", words("run pinfold outside of gVisor"))
+	case name == gVisor:
+		return warn("inside_gvisor", "in gVisor, which offers no Landlock and only some namespaces", h.kernelFix())
 	case h.UID == 0:
 		return warn("root_in_container", "root inside a container ("+name+"): the rows below say what that allows", "")
 	}
 	return ok("in a container (" + name + ")")
 }
+
+// checkMapping: in a user namespace that doesn't know who the root directory
+// belongs to, nobody can tell who may replace what is in it, bubblewrap first of
+// all. What isn't known shows as /proc/sys/kernel/overflowuid:
+// user_namespaces(7).
+func checkMapping(_ context.Context, h *Host) Result {
+	text, err := h.read("proc/self/uid_map")
+	switch {
+	case isNotExist(err):
+		return ok("no user namespaces")
+	case err != nil:
+		return unknown("mapping_unknown", err.Error())
+	}
+	f := strings.Fields(text)
+	if len(f) == 3 && f[0] == "0" && f[1] == "0" && f[2] == everyUser {
+		return ok("all users are known")
+	}
+	if h.Probe == nil {
+		return unknown("mapping_unknown", "the file system was not asked whose / is")
+	}
+	root, err := h.Probe.Disk("/")
+	if err != nil {
+		return unknown("mapping_unknown", err.Error())
+	}
+	if overflow, err := h.read("proc/sys/kernel/overflowuid"); err == nil && overflow == strconv.Itoa(root.Owner) {
+		h.first = "a user namespace that knows the owner of /"
+		return fail("user_unmapped", "in a user namespace that doesn't map the owner of /: it shows as user "+overflow,
+			words("start pinfold outside of the user namespace (or container) that it runs in"))
+	}
+	return ok("in a user namespace that maps the owner of /")
+}
+
+// everyUser is the length of the first user namespace's own map.
+const everyUser = "4294967295"
 
 // containerFix is what to add to the options of the container: no more than
 // what is seen to be in the way, since each takes something from the container.
@@ -93,6 +133,8 @@ func (h *Host) containerFix(filter bool) string {
 		return words("set securityContext.seccompProfile.type: Unconfined and procMount: Unmasked on the pod")
 	case "lxc":
 		return words("on the host: incus config set NAME security.nesting=true (lxc config set with LXD, pct set ID --features nesting=1 with Proxmox)")
+	case gVisor:
+		return h.kernelFix()
 	default:
 		return words("run pinfold outside of the container")
 	}
@@ -213,13 +255,13 @@ func (h *Host) refusedCalls() []string {
 // kernelFix is what helps where the kernel refuses a call that it should have:
 // a profile in front of it, else a newer one.
 func (h *Host) kernelFix() string {
-	switch {
-	case h.filtered() && h.container() != "":
+	switch name := h.container(); {
+	case name == gVisor:
+		return words("run pinfold outside of gVisor")
+	case h.filtered() && name != "":
 		return h.containerFix(true)
 	case h.filtered():
 		return words("a seccomp filter is in force here: start pinfold without it")
-	case h.container() == "gVisor":
-		return words("run pinfold outside of gVisor")
 	}
 	return words("upgrade the kernel")
 }

@@ -152,6 +152,10 @@ func TestFixtures(t *testing.T) {
 		{"ubuntu2404-root", "ubuntu2404", 0, "amd64", good(), doctor.OK},
 		{"ubuntu2404-profile", "ubuntu2404-profile", 1000, "amd64", noUserns, doctor.Fail},
 		{"rhel9", "rhel9", 1000, "amd64", noUserns, doctor.Fail},
+		{"rhel9-no-bwrap", "rhel9", 1000, "amd64", noBwrap, doctor.Fail},
+		{"arch-no-bwrap", "arch", 1000, "amd64", noBwrap, doctor.Fail},
+		{"wsl2-no-bwrap", "wsl2", 1000, "amd64", noBwrap, doctor.Fail},
+		{"ubuntu2404-no-bwrap", "ubuntu2404", 1000, "amd64", noBwrap, doctor.Fail},
 		{"wsl2", "wsl2", 1000, "amd64", good(), doctor.OK},
 		{"docker-default", "docker-default", 0, "amd64", filtered, doctor.Fail},
 		{"docker-ubuntu2404", "docker-ubuntu2404", 0, "amd64", filtered, doctor.Fail},
@@ -267,9 +271,27 @@ func TestRows(t *testing.T) {
 		"state full":        {"state directory", func(_ *doctor.Host, p *probe) { p.disk.Free = 0 }, doctor.Fail, "state_full"},
 		"state nearly full": {"state directory", func(_ *doctor.Host, p *probe) { p.disk.Free = 1 << 20 }, doctor.Warn, "state_low"},
 		"state unclear":     {"state directory", func(_ *doctor.Host, p *probe) { p.broken = map[string]error{"disk": errors.New("EIO")} }, doctor.Unknown, "state_unknown"},
-		"untrusted policy":  {"policy files", func(h *doctor.Host, _ *probe) { h.Policies = []doctor.PolicyFound{{Path: "/w/.pinfold.json"}} }, doctor.Warn, "policy_untrusted"},
-		"launch unclear":    {"launch: grants", func(_ *doctor.Host, p *probe) { p.launch = errors.New("timeout") }, doctor.Unknown, "launch_failed"},
-		"launch refused":    {"launch: empty policy", func(_ *doctor.Host, p *probe) { p.launch = &policy.Refusal{Code: "bwrap_failed"} }, doctor.Fail, "bwrap_failed"},
+		"changed policy": {"policy files", func(h *doctor.Host, _ *probe) {
+			h.Policies = []doctor.PolicyFound{{Path: "/w/.pinfold.json", Err: unavailable("policy_changed", "x", "y")}}
+		}, doctor.Fail, "policy_changed"},
+		"own policy": {"policy files", func(h *doctor.Host, _ *probe) {
+			h.Policies = []doctor.PolicyFound{{Path: "/p", Trusted: true, Used: true}}
+		}, doctor.OK, "ok"},
+		"owner unmapped":  {"user mapping", unmapped("65534"), doctor.Fail, "user_unmapped"},
+		"bwrap not asked": {"bubblewrap", unmapped("65534"), doctor.Unknown, "bwrap_unknown"},
+		"owner mapped":    {"user mapping", unmapped("1234"), doctor.OK, "ok"},
+		"mapping unclear": {"user mapping", func(h *doctor.Host, p *probe) {
+			unmapped("65534")(h, p)
+			p.broken = map[string]error{"disk": errors.New("EIO")}
+		}, doctor.Unknown, "mapping_unknown"},
+		"clone off, root": {"user namespaces", func(h *doctor.Host, p *probe) {
+			file("proc/sys/kernel/unprivileged_userns_clone", "0")(h, p)
+			file("proc/self/status", "CapEff:\t00000000a80425fb")(h, p)
+			h.UID, p.missing = 0, map[string]bool{"user": true}
+		}, doctor.Fail, "userns_clone_off"},
+		"untrusted policy": {"policy files", func(h *doctor.Host, _ *probe) { h.Policies = []doctor.PolicyFound{{Path: "/w/.pinfold.json"}} }, doctor.Warn, "policy_untrusted"},
+		"launch unclear":   {"launch: grants", func(_ *doctor.Host, p *probe) { p.launch = errors.New("timeout") }, doctor.Unknown, "launch_failed"},
+		"launch refused":   {"launch: empty policy", func(_ *doctor.Host, p *probe) { p.launch = &policy.Refusal{Code: "bwrap_failed"} }, doctor.Fail, "bwrap_failed"},
 		"sockets refused": {"launch: grants", func(_ *doctor.Host, p *probe) {
 			p.sockets = &policy.Refusal{Code: "field_unavailable", Subject: "sockets"}
 		}, doctor.Warn, "sockets_unavailable"},
@@ -328,6 +350,16 @@ func fewNamespaces(h *doctor.Host, p *probe) {
 func filter(h *doctor.Host, p *probe) {
 	file("proc/self/status", "Name:\tsh\nSeccomp:\t2")(h, p)
 	p.missing = map[string]bool{"user": true}
+}
+
+// unmapped is a user namespace in which / belongs to user 65534, and what
+// isn't known shows as overflow.
+func unmapped(overflow string) func(*doctor.Host, *probe) {
+	return func(h *doctor.Host, p *probe) {
+		file("proc/self/uid_map", "         0       1001          1")(h, p)
+		file("proc/sys/kernel/overflowuid", overflow)(h, p)
+		p.disk.Owner = 65534
+	}
 }
 
 func procCovered(h *doctor.Host, p *probe) {

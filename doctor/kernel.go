@@ -44,8 +44,11 @@ func checkKernel(_ context.Context, h *Host) Result {
 		return unknown("kernel_unknown", err.Error())
 	}
 	if v[0] < minimumKernel[0] || v[0] == minimumKernel[0] && v[1] < minimumKernel[1] {
-		return fail("kernel_too_old", fmt.Sprintf("Linux %s; 5.6 or newer is needed (openat2, pidfd_getfd)", text),
-			words("upgrade the kernel to 5.6 or newer"))
+		fix := words("upgrade the kernel to 5.6 or newer")
+		if h.container() == gVisor {
+			fix = h.kernelFix()
+		}
+		return fail("kernel_too_old", fmt.Sprintf("Linux %s; 5.6 or newer is needed (openat2, pidfd_getfd)", text), fix)
 	}
 	return ok("Linux " + text)
 }

@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -63,6 +64,26 @@ func TestMacRows(t *testing.T) {
 			if got := doctor.Verdict(rows); got != c.verdict {
 				t.Errorf("the verdict is %s, want %s: %+v", got, c.verdict, rows)
 			}
+		})
+	}
+}
+
+// TestMacGolden: what a Mac's rows look like.
+func TestMacGolden(t *testing.T) {
+	t.Parallel()
+	good := fakeMac{version: "15.1", sip: "System Integrity Protection status: enabled.", admin: true}
+	missing := good
+	missing.missing, missing.admin = doctor.ErrNotThere, false
+	missing.refused = unavailable("sandbox_exec_missing", "cannot find /usr/bin/sandbox-exec", "use a Mac")
+	for name, m := range map[string]fakeMac{"mac": good, "mac-no-sandbox-exec": missing} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := &doctor.Host{Root: fstest.MapFS{}, Arch: "arm64", State: "/Users/ann/state", Mac: m}
+			var b bytes.Buffer
+			if err := doctor.Text(&b, doctor.Run(t.Context(), h, doctor.MacChecks()), false); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name, b.Bytes())
 		})
 	}
 }

@@ -30,6 +30,8 @@ func checkPolicies(_ context.Context, h *Host) Result {
 	var seen, untrusted []string
 	for _, p := range h.Policies {
 		switch {
+		case p.Err != nil:
+			return refused(p.Err, "policy_unreadable", "")
 		case p.Used:
 			seen = append(seen, p.Path+" (used)")
 		case !p.Trusted:

@@ -151,9 +151,13 @@ func checkLandlock(_ context.Context, h *Host) Result {
 const noLandlock = "no Landlock: launches lack the second layer and say so; a policy that requires it is refused"
 
 // landlockFix: the module is often built but not in the list of active ones,
-// which the kernel shows in /sys/kernel/security/lsm.
+// which the kernel shows in /sys/kernel/security/lsm. Before 5.13 there is none,
+// and before 5.19 none that is used.
 func (h *Host) landlockFix() string {
 	const list = "lsm=landlock,$(cat /sys/kernel/security/lsm)"
+	if h.olderThan(5, 19) {
+		return words("upgrade the kernel to 5.19 or newer")
+	}
 	switch h.distro.family() {
 	case debian:
 		return `sudo sed -i "s/^GRUB_CMDLINE_LINUX=\"/&` + list + ` /" /etc/default/grub && sudo update-grub   # then reboot`
@@ -161,4 +165,14 @@ func (h *Host) landlockFix() string {
 		return `sudo grubby --update-kernel=ALL --args="` + list + `"   # then reboot`
 	}
 	return words("add " + list + " to the kernel's command line, and reboot")
+}
+
+// olderThan reports whether the kernel is known to be.
+func (h *Host) olderThan(major, minor int) bool {
+	text, err := h.read("proc/sys/kernel/osrelease")
+	if err != nil {
+		return false
+	}
+	v, err := parseKernel(text)
+	return err == nil && (v[0] < major || v[0] == major && v[1] < minor)
 }

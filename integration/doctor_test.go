@@ -159,7 +159,7 @@ var inUserNamespace = []string{"unshare", "--user", "--map-root-user", "--mount"
 // brokenMachines are all but containers, which engines make (integration/container).
 func brokenMachines() map[string]brokenMachine {
 	namespaceCodes := []string{"userns_filtered", "inside_container"}
-	return map[string]brokenMachine{
+	machines := map[string]brokenMachine{
 		"nothing": {works: true},
 		"no bubblewrap": {
 			where: where{path: "/nowhere"}, prepare: "rm tools/bwrap", row: "bubblewrap", codes: []string{"bwrap_missing"}, named: true, fixed: true,
@@ -212,7 +212,9 @@ func brokenMachines() map[string]brokenMachine {
 		"a profile against Landlock": {
 			where: where{filter: "landlock by profile"}, row: "landlock", codes: []string{"landlock_refused"}, named: true,
 		},
-		"a user namespace": {where: where{enter: inUserNamespace}, root: true, works: true},
+		"a user namespace that maps nobody": {
+			where: where{enter: []string{"unshare", "--user"}}, row: "user mapping", codes: []string{"user_unmapped"}, named: true,
+		},
 		"a read-only root": {
 			where: where{enter: []string{"unshare", "--mount"}}, root: true, works: true,
 			prepare: "mount --bind . .\ncd \"$PWD\"\nmount -o remount,bind,ro /",
@@ -248,7 +250,15 @@ func brokenMachines() map[string]brokenMachine {
 		"a state directory that is a file": {
 			prepare: "touch state", row: "state directory", codes: []string{"state_not_directory"}, fixed: true,
 		},
+	} // Whoever is root there was root outside, or else nobody there knows root.
+	if os.Getuid() == 0 {
+		machines["a user namespace"] = brokenMachine{where: where{enter: inUserNamespace}, works: true}
+	} else {
+		machines["a user namespace"] = brokenMachine{
+			where: where{enter: inUserNamespace}, row: "user mapping", codes: []string{"user_unmapped"}, named: true,
+		}
 	}
+	return machines
 }
 
 // TestDoctorAgreesWithWrap breaks a machine, asks both, types what doctor says,

@@ -55,30 +55,39 @@ func (p *program) doctor(c *cli.Context, f *doctorFlags) error {
 	return nil
 }
 
-// checks are the rows that the flags ask for.
+// checks are the rows that the flags ask for: of the tier that is named, or
+// else of the policy's.
 func (p *program) checks(f *doctorFlags) ([]doctor.Check, error) {
-	var checks []doctor.Check
-	switch policy.Tier(f.tier) {
+	var pol *policy.Policy
+	tier := policy.Tier(f.tier)
+	if f.policy != "" {
+		var err error
+		if pol, err = policy.Load(f.policy); err != nil {
+			return nil, err
+		}
+		if tier == "" {
+			tier = pol.Tier
+		}
+	}
+	checks, err := p.tierChecks(tier)
+	if err != nil || pol == nil {
+		return checks, err
+	}
+	if tier != policy.TierContainer { // whose requirements its own launch asks for
+		checks = append(checks, doctor.Requirements(pol.Require)...)
+	}
+	return append(checks, doctor.LaunchFile("launch: "+filepath.Base(f.policy), f.policy)), nil
+}
+
+func (p *program) tierChecks(tier policy.Tier) ([]doctor.Check, error) {
+	switch tier {
 	case "", policy.TierProcess:
-		checks = systemChecks()
+		return systemChecks(), nil
 	case policy.TierContainer:
 		choice, err := p.engineChoice()
-		if err != nil {
-			return nil, err
-		}
-		checks = doctor.ContainerChecks(choice)
-	default:
-		return nil, &usageError{why: fmt.Sprintf("cannot ask for tier %q: there is no such tier", f.tier), fix: "use --tier process or --tier container"}
+		return doctor.ContainerChecks(choice), err
 	}
-	if f.policy != "" {
-		pol, err := policy.Load(f.policy)
-		if err != nil {
-			return nil, err
-		}
-		checks = append(checks, doctor.Requirements(pol.Require)...)
-		checks = append(checks, doctor.LaunchFile("launch: "+filepath.Base(f.policy), f.policy))
-	}
-	return checks, nil
+	return nil, &usageError{why: fmt.Sprintf("cannot ask for tier %q: there is no such tier", tier), fix: "use --tier process or --tier container"}
 }
 
 func (p *program) printRows(rows []doctor.Result, f *doctorFlags) error {
@@ -114,7 +123,8 @@ func (p *program) machine() *doctor.Host {
 	return h
 }
 
-// policiesFound are the files that discovery would look at from here.
+// policiesFound are the files that discovery would look at from here, the
+// operator's own last.
 func (p *program) policiesFound(state string) []doctor.PolicyFound {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -128,12 +138,35 @@ func (p *program) policiesFound(state string) []doctor.PolicyFound {
 				continue
 			}
 			pol, err := p.trusted(file, state)
-			trusted := pol != nil && err == nil
-			found = append(found, doctor.PolicyFound{Path: file, Trusted: trusted, Used: trusted && !used})
-			used = used || trusted
+			f := doctor.PolicyFound{Path: file, Trusted: pol != nil, Used: pol != nil && !used}
+			if err != nil {
+				f.Err = asRefusal(err)
+			}
+			found = append(found, f)
+			used = used || f.Used
 		}
 		if dir == filepath.Dir(dir) {
-			return found
+			return append(found, ownPolicy(used)...)
 		}
 	}
+}
+
+// ownPolicy is the operator's own policy, if there is one.
+func ownPolicy(other bool) []doctor.PolicyFound {
+	base, err := xdg("XDG_CONFIG_HOME", ".config")
+	if err != nil {
+		return nil
+	}
+	f := doctor.PolicyFound{Path: filepath.Join(base, "pinfold", "policy.json"), Trusted: true, Used: !other}
+	if _, err := os.Stat(f.Path); err != nil {
+		return nil
+	}
+	err = checkMine(f.Path)
+	if err == nil {
+		_, err = policy.Load(f.Path)
+	}
+	if err != nil {
+		f.Err = asRefusal(err)
+	}
+	return []doctor.PolicyFound{f}
 }
