@@ -31,6 +31,13 @@ func (p *program) explainCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			if _, rest, url := strings.Cut(subject, "://"); url {
+				host, _, _ := strings.Cut(rest, "/")
+				return &usageError{
+					why: fmt.Sprintf("cannot explain %q: a URL is neither a path nor a host", subject),
+					fix: fmt.Sprintf("name its host alone: pinfold explain %s", host),
+				}
+			}
 			return p.explain(c.Context, f, subject)
 		},
 	}

@@ -84,7 +84,7 @@ func yes(name, usage string, to *bool) cli.Flag {
 // readableFlagError is an error of the flag package, which writes flags with
 // one dash.
 func readableFlagError(err error) string {
-	return strings.NewReplacer("for flag -", "for flag --", "not defined: -", "not defined: --", "argument: -", "argument: --").Replace(err.Error())
+	return strings.NewReplacer("for flag -", "for flag --", "for -", "for --", "not defined: -", "not defined: --", "argument: -", "argument: --").Replace(err.Error())
 }
 
 // formatOf finds --error-format before the command line is parsed, so that a

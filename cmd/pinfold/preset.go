@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -24,7 +25,10 @@ func (p *program) presetCommand() *cli.Command {
 			}
 			text, err := policy.Preset(name)
 			if err != nil {
-				return fmt.Errorf("cannot print preset %q: %w", name, err)
+				return &usageError{
+					why: fmt.Sprintf("cannot print preset %q: %v", name, err),
+					fix: "the presets are " + strings.Join(policy.Presets(), ", "),
+				}
 			}
 			_, err = p.Out.Write(text)
 			return err

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"pinfold/bwrap"
+	"pinfold/bwrap/cgroup"
 	"pinfold/recover"
 )
 
@@ -32,6 +33,11 @@ func (p *program) reapCommand() *cli.Command {
 			var err error
 			if o.OlderThan, err = duration("--older-than", older); err != nil {
 				return err
+			}
+			if o.Cgroup != "" {
+				if err := cgroup.Check(cgroup.Options{Path: o.Cgroup}); err != nil {
+					return err
+				}
 			}
 			return p.reap(c, o, asJSON)
 		},

@@ -27,7 +27,7 @@ func (f *recordFlags) check(c *cli.Context, args int, usage string) error {
 	case f.record == "":
 		return &usageError{why: "cannot tell which launch is meant: --record is missing", fix: usage}
 	case c.NArg() != args:
-		return &usageError{why: fmt.Sprintf("cannot use %d arguments: %s takes %d beside its flags", c.NArg(), c.Command.HelpName, args), fix: usage}
+		return &usageError{why: fmt.Sprintf("cannot use %d arguments: %s takes %d", c.NArg(), c.Command.HelpName, args), fix: usage}
 	}
 	abs, err := filepath.Abs(f.record)
 	if err != nil {

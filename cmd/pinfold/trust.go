@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -52,7 +53,7 @@ func (p *program) trust(file string) error {
 	}
 	if !isDiscoverable(filepath.Base(path)) {
 		return &usageError{
-			why: fmt.Sprintf("cannot trust %q: only %v are looked for", file, discoverable),
+			why: fmt.Sprintf("cannot trust %q: only files named %s are looked for", file, strings.Join(discoverable, ", ")),
 			fix: "rename it, or pass it with --policy, which needs no trust",
 		}
 	}

@@ -60,11 +60,15 @@ func noArgs(c *cli.Context) error {
 
 // oneArg returns a command's only argument.
 func oneArg(c *cli.Context, what string) (string, error) {
-	if c.NArg() == 1 {
+	given := fmt.Sprintf("%d arguments were given", c.NArg())
+	switch {
+	case c.NArg() == 1 && c.Args().First() != "":
 		return c.Args().First(), nil
+	case c.NArg() == 1:
+		given = "the argument is empty"
 	}
 	return "", &usageError{
-		why: fmt.Sprintf("cannot tell which %s is meant: %d arguments were given", what, c.NArg()),
+		why: fmt.Sprintf("cannot tell which %s is meant: %s", what, given),
 		fix: fmt.Sprintf("'%s %s' takes exactly one; flags come before it", c.Command.HelpName, what),
 	}
 }
