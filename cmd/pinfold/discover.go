@@ -75,8 +75,10 @@ func isDescriptor(s policy.Source) bool {
 		switch {
 		case strings.HasPrefix(at, "/proc/") || strings.HasPrefix(at, "/dev/fd/"):
 			return true
-		case err != nil || !filepath.IsAbs(target):
+		case err != nil:
 			return false
+		case !filepath.IsAbs(target): // /dev/stdin may be fd/0
+			target = filepath.Join(filepath.Dir(at), target)
 		}
 		at = target
 	}
