@@ -52,6 +52,9 @@ chaos: build ## kill launches at random moments, 200 times
 print-race:
 	@echo $(RACE)
 
+vm: ## run on other kernels and cgroup v2, in virtual machines (needs root; takes long)
+	@scripts/vm-test
+
 lint: ## vet, staticcheck, gofumpt, the house rules
 	@scripts/lint
 
@@ -76,4 +79,4 @@ clean: ## remove what was built
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: build setup demo test unit race containers chaos integration redteam lint fuzz cross mac-acceptance golden bench clean help print-race
+.PHONY: build setup demo test unit race containers chaos integration redteam lint fuzz cross mac-acceptance golden vm bench clean help print-race
