@@ -58,7 +58,7 @@ func (e *usageError) Error() string { return e.why }
 // exit code. It is callable in-process, from tests too.
 func run(ctx context.Context, args []string, std stdio) int {
 	p := &program{stdio: std, args: args, format: formatOf(args), failCode: exitFailed, usageCode: exitUsage}
-	err := p.app().RunContext(ctx, append([]string{"pinfold"}, args...))
+	err := p.app().RunContext(ctx, append([]string{"pinfold"}, p.flagsFirst(args)...))
 	return p.finish(err)
 }
 

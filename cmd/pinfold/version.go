@@ -69,6 +69,6 @@ func oneArg(c *cli.Context, what string) (string, error) {
 	}
 	return "", &usageError{
 		why: fmt.Sprintf("cannot tell which %s is meant: %s", what, given),
-		fix: fmt.Sprintf("'%s %s' takes exactly one; flags come before it", c.Command.HelpName, what),
+		fix: fmt.Sprintf("'%s %s' takes exactly one", c.Command.HelpName, what),
 	}
 }
