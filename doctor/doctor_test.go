@@ -384,7 +384,7 @@ func TestNoEngine(t *testing.T) {
 	rows := doctor.Run(t.Context(), &doctor.Host{Root: fstest.MapFS{}, Probe: good()}, doctor.ContainerChecks(nowhere))
 	want := map[string]doctor.Status{
 		"docker": doctor.Warn, "podman": doctor.Warn, "engine": doctor.Fail, "engine user": doctor.Unknown,
-		"container limits": doctor.Unknown, "container restarts": doctor.Unknown, "container tier": doctor.Fail,
+		"container limits": doctor.Unknown, "container restarts": doctor.Unknown, "shared paths": doctor.Unknown, "hand-over": doctor.Unknown, "container tier": doctor.Fail,
 	}
 	got := map[string]doctor.Status{}
 	for _, r := range rows {

@@ -1,9 +1,7 @@
 package doctor
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,8 +9,6 @@ import (
 
 	"pinfold/container"
 	"pinfold/container/engine"
-	"pinfold/container/image"
-	"pinfold/policy"
 )
 
 // engineTimeout bounds what an engine is asked: one that hangs is an answer.
@@ -21,35 +17,62 @@ const engineTimeout = 20 * time.Second
 // ContainerChecks are the rows of the container tier: each engine, what the
 // one that a launch would take can do, and a launch.
 func ContainerChecks(choice engine.Choice) []Check {
+	e := &engines{choice: choice, infos: map[string]engineInfo{}}
 	var checks []Check
 	for _, name := range engine.Names() {
-		checks = append(checks, Check{Name: name, Run: func(ctx context.Context, _ *Host) Result { return checkEngine(ctx, choice, name) }})
+		checks = append(checks, Check{Name: name, Run: func(ctx context.Context, _ *Host) Result { return e.reached(ctx, name) }})
 	}
-	checks = append(checks, Check{Name: "engine", Run: func(ctx context.Context, _ *Host) Result { return infoRow(ctx, choice, chosenRow) }})
+	checks = append(checks, Check{Name: "engine", Run: func(ctx context.Context, _ *Host) Result {
+		return e.row(ctx, choice.Runtime, e.chosenRow)
+	}})
 	for _, c := range []struct {
 		name string
 		row  func(container.Info) Result
 	}{{"engine user", userRow}, {"container limits", limitsRow}, {"container restarts", restartRow}} {
 		checks = append(checks, Check{Name: c.name, Run: func(ctx context.Context, _ *Host) Result {
-			r := infoRow(ctx, choice, c.row)
+			r := e.row(ctx, choice.Runtime, c.row)
 			if r.Status == Fail { // the row above has said why
 				r = unknown(r.Code, "no engine to ask")
 			}
 			return r
 		}})
 	}
-	return append(checks, containerLaunch(choice))
+	return append(checks, trialChecks(choice)...)
 }
 
-func infoRow(ctx context.Context, choice engine.Choice, row func(container.Info) Result) Result {
-	return withEngine(ctx, choice, func(_ context.Context, _ *engine.Engine, info container.Info) Result { return row(info) })
+// engines remembers what each has said: docker takes a third of a second.
+type engines struct {
+	choice engine.Choice
+	infos  map[string]engineInfo
 }
 
-// checkEngine asks one engine. One that isn't there is no fault where the
-// other is.
-func checkEngine(ctx context.Context, choice engine.Choice, name string) Result {
-	choice.Runtime = name
-	r := infoRow(ctx, choice, func(info container.Info) Result {
+type engineInfo struct {
+	info container.Info
+	err  error
+}
+
+// row words what an engine says; the one that a launch would take has no name.
+func (e *engines) row(ctx context.Context, name string, row func(container.Info) Result) Result {
+	known, asked := e.infos[name]
+	if !asked {
+		choice := e.choice
+		choice.Runtime = name
+		known.err = withEngine(ctx, choice, func(_ context.Context, _ *engine.Engine, info container.Info) error {
+			known.info = info
+			return nil
+		})
+		e.infos[name] = known
+	}
+	if known.err != nil {
+		return refused(known.err, "engine_silent", "")
+	}
+	return row(known.info)
+}
+
+// reached asks one engine. One that isn't there is no fault where the other
+// is.
+func (e *engines) reached(ctx context.Context, name string) Result {
+	r := e.row(ctx, name, func(info container.Info) Result {
 		return ok(fmt.Sprintf("%s, API %s, at %s", info.Version, info.API, info.Endpoint))
 	})
 	if r.Status == Fail {
@@ -59,26 +82,26 @@ func checkEngine(ctx context.Context, choice engine.Choice, name string) Result 
 }
 
 // withEngine opens the engine that a launch would take.
-func withEngine(ctx context.Context, choice engine.Choice, ask func(context.Context, *engine.Engine, container.Info) Result) Result {
+func withEngine(ctx context.Context, choice engine.Choice, ask func(context.Context, *engine.Engine, container.Info) error) error {
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
 	e, err := engine.Open(ctx, choice)
 	if err != nil {
-		return refused(err, "engine_unavailable", "")
+		return err
 	}
 	info, err := e.Info(ctx)
-	if err != nil {
-		return refused(errors.Join(err, e.Close()), "engine_silent", "")
+	if err == nil {
+		err = ask(ctx, e, info)
 	}
-	r := ask(ctx, e, info)
-	if err := e.Close(); err != nil {
-		return unknown("engine_silent", err.Error())
-	}
-	return r
+	return errors.Join(err, e.Close())
 }
 
-func chosenRow(info container.Info) Result {
-	return ok(fmt.Sprintf("%s %s (%s, cgroup v%d)", info.Provider, info.Version, info.Runtime, info.Cgroup))
+func (e *engines) chosenRow(info container.Info) Result {
+	by := "at one of the usual places"
+	if named := e.choice.NamedBy(info.Provider); named != "" {
+		by = "named by " + named
+	}
+	return ok(fmt.Sprintf("%s %s (%s, cgroup v%d), %s", info.Provider, info.Version, info.Runtime, info.Cgroup, by))
 }
 
 func userRow(info container.Info) Result {
@@ -118,47 +141,4 @@ func restartRow(info container.Info) Result {
 	}
 	return warn("no_live_restore", "a restart of docker ends every container, and their launches with it",
 		words(`to keep them running: {"live-restore": true} in /etc/docker/daemon.json`))
-}
-
-// containerLaunch asks wrap itself, so it can't lag behind what was built: a
-// container of an image that holds a program /bin/true alone.
-func containerLaunch(choice engine.Choice) Check {
-	return Check{Name: "container tier", Run: func(ctx context.Context, h *Host) Result {
-		if h.Probe == nil {
-			return unknown("launch_unknown", "nothing was started")
-		}
-		r := withEngine(ctx, choice, func(ctx context.Context, e *engine.Engine, info container.Info) Result {
-			return h.tryContainer(ctx, e, info)
-		})
-		r.launched = true
-		return r
-	}}
-}
-
-func (h *Host) tryContainer(ctx context.Context, e *engine.Engine, info container.Info) (r Result) {
-	trial, err := image.Trial(info.Arch)
-	if err != nil {
-		return unknown("launch_unknown", err.Error())
-	}
-	archive, id, err := trial.Tar()
-	if err == nil {
-		err = e.Load(ctx, bytes.NewReader(archive))
-	}
-	if err != nil {
-		return refused(err, "image_failed", "")
-	}
-	defer func() {
-		// Another doctor may be at it.
-		if err := e.RemoveImage(ctx, id); err != nil && !errors.Is(err, container.ErrImageUsed) && r.Status == OK {
-			r = unknown("image_left", err.Error())
-		}
-	}()
-	document, err := json.Marshal(map[string]any{
-		"version": 1, "tier": policy.TierContainer, "write": []string{"{workspace}"},
-		"container": map[string]any{"runtime": e.Name(), "image": id},
-	})
-	if err != nil {
-		return unknown("launch_unknown", err.Error())
-	}
-	return h.launch(ctx, string(document))
 }

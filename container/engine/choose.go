@@ -142,6 +142,34 @@ func (c Choice) Endpoints(name string) ([]string, error) {
 	return c.dockerEndpoints()
 }
 
+// NamedBy is what names the engine's endpoint: a context, a connection or a
+// variable; "" where nothing does, and the usual places are tried.
+func (c Choice) NamedBy(name string) string {
+	variable, kind := "DOCKER_HOST", "context "
+	if name == Podman {
+		variable, kind = "CONTAINER_HOST", "connection "
+	}
+	if c.Context != "" && c.Context != "default" {
+		return kind + c.Context
+	}
+	if c.Context == "" || name == Podman {
+		if c.Env(variable) != "" {
+			return "$" + variable
+		}
+	}
+	if name == Podman || c.Context != "" {
+		return ""
+	}
+	current := c.Env("DOCKER_CONTEXT")
+	if current == "" {
+		current, _ = c.currentContext() //nolint:errcheck // whoever opens it is told
+	}
+	if current == "" || current == "default" {
+		return ""
+	}
+	return kind + current
+}
+
 func (c Choice) dockerEndpoints() ([]string, error) {
 	context := firstOf(c.Context, c.Env("DOCKER_CONTEXT"))
 	if c.Context == "" {

@@ -374,6 +374,42 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// TestNamedBy: what led to an engine.
+func TestNamedBy(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	if err := os.MkdirAll(home+"/.docker", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(home+"/.docker/config.json", []byte(`{"currentContext": "current"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		engine  string
+		vars    map[string]string
+		context string
+		home    string
+		want    string
+	}{
+		"nothing":                    {engine: "docker", home: "/nobody"},
+		"the current context":        {engine: "docker", want: "context current"},
+		"a variable over it":         {engine: "docker", vars: map[string]string{"DOCKER_HOST": "unix:///x", "DOCKER_CONTEXT": "other"}, want: "$DOCKER_HOST"},
+		"a context's variable":       {engine: "docker", vars: map[string]string{"DOCKER_CONTEXT": "other"}, want: "context other"},
+		"the policy's over them all": {engine: "docker", vars: map[string]string{"DOCKER_HOST": "unix:///x"}, context: "mine", want: "context mine"},
+		"the policy's default":       {engine: "docker", vars: map[string]string{"DOCKER_HOST": "unix:///x"}, context: "default"},
+		"podman":                     {engine: "podman"},
+		"podman's variable":          {engine: "podman", vars: map[string]string{"CONTAINER_HOST": "unix:///x"}, want: "$CONTAINER_HOST"},
+		"podman's connection":        {engine: "podman", context: "mine", want: "connection mine"},
+	} {
+		if c.home == "" {
+			c.home = home
+		}
+		if got := (engine.Choice{Context: c.context, Env: env(c.vars), Home: c.home}).NamedBy(c.engine); got != c.want {
+			t.Errorf("%s: got %q, wanted %q", name, got, c.want)
+		}
+	}
+}
+
 // FuzzInspect: whatever an engine answers is an error or a state, and none
 // runs and has ended.
 func FuzzInspect(f *testing.F) {

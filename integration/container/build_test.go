@@ -116,8 +116,10 @@ func TestDoctor(t *testing.T) {
 		p := newPen(t, l)
 		p.env = append(p.env, "PINFOLD_CONTAINER_RUNTIME="+l.engine)
 		got := p.call("doctor", "--tier", "container")
-		if got.code != 0 || !regexp.MustCompile(`(?m)^ok +container tier +true ran$`).MatchString(got.stdout) {
-			t.Error(got)
+		for _, row := range []string{"engine +" + l.engine + " .*, named by .*_HOST", "shared paths +a directory", "hand-over +network none", "container tier +true ran$"} {
+			if got.code != 0 || !regexp.MustCompile(`(?m)^ok +`+row).MatchString(got.stdout) {
+				t.Errorf("no row %q: %v", row, got)
+			}
 		}
 		if _, err := p.e.Resolve(t.Context(), "localhost/pinfold/trial:1"); err == nil {
 			t.Error("its image is left behind")

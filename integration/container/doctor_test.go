@@ -95,6 +95,33 @@ func TestDoctorPrivileged(t *testing.T) {
 	newNest(t, privilegedDocker(t)).check(nested{options: []string{"--privileged"}, works: true})
 }
 
+// TestDoctorUnsharedPaths: an engine that sees other files than pinfold does,
+// like one whose socket was handed into a container.
+func TestDoctorUnsharedPaths(t *testing.T) {
+	d := newDocker(t)
+	p := newPen(t, &lab{name: "docker", engine: engine.Docker, endpoint: d.endpoint(), home: "/root"})
+	p.env = append(p.env, "PINFOLD_CONTAINER_RUNTIME=docker")
+	hidden := filepath.Join(p.state, "workspace")
+	if err := os.Mkdir(hidden, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d.kill()
+	d.args = append([]string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs none "$0" && exec "$@"`, hidden}, d.args...)
+	d.start()
+	got := p.call("doctor", "--tier", "container", "--json")
+	var report doctor.Report
+	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil {
+		t.Fatalf("%v: %v", err, got)
+	}
+	row := rowOf(t, report.Rows, "shared paths")
+	if got.code != 1 || row.Status != doctor.Fail || !strings.Contains(row.Fix, "the same directories at the same paths") {
+		t.Errorf("exit %d\n%s", got.code, tableOf(report.Rows))
+	}
+	if got := p.wrap(nil, "true", "--workspace", "tmp"); got.code != 125 {
+		t.Errorf("and wrap: %v", got)
+	}
+}
+
 // privilegedDocker is the machine's docker, where this machine has all
 // capabilities, and else one that leaves those out that it hasn't: docker asks
 // for all, and runc fails for each that there is none to give of.
