@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"pinfold/stub/wire"
 )
 
 // Arguments are what "docker create" would be told for the same container,
@@ -16,7 +18,7 @@ func Arguments(s Spec) []string {
 	a := []string{
 		"--pull", "never", "--network", "none", "--ipc", "private", "--cgroupns", "private", "--cap-drop", "ALL",
 		"--security-opt", "no-new-privileges", "--security-opt", "seccomp=sha256:" + digest(s.Seccomp),
-		"--read-only", "--restart", "no", "--log-driver", "none", "--no-healthcheck", "--stop-signal", "SIGTERM",
+		"--read-only", "--restart", "no", "--log-driver", "none", "--no-healthcheck", "--stop-signal", strconv.Itoa(wire.StopSignal),
 		"--user", fmt.Sprintf("%d:%d", s.UID, s.GID), "--hostname", s.Hostname, "--workdir", s.Dir,
 		"--shm-size", strconv.FormatInt(s.ShmSize, 10),
 	}

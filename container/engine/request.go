@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"pinfold/container"
+	"pinfold/stub/wire"
 )
 
 // stubEnv keeps an image's environment from tuning the stub, a Go program:
@@ -22,7 +23,7 @@ func (e *Engine) createRequestOf(s container.Spec, filter string) createRequest 
 	return createRequest{
 		Image: s.Image, Entrypoint: s.Entrypoint, Cmd: nonNil(s.Args), Env: slices.Concat(stubEnv, s.Env),
 		WorkingDir: s.Dir, User: userOf(s), Hostname: s.Hostname, Labels: s.Labels,
-		StopSignal: "SIGTERM", Healthcheck: &healthcheck{Test: []string{"NONE"}},
+		StopSignal: strconv.Itoa(wire.StopSignal), Healthcheck: &healthcheck{Test: []string{"NONE"}},
 		HostConfig: e.hostConfigOf(s, filter),
 	}
 }

@@ -14,7 +14,8 @@ import (
 type keeper struct {
 	self      string // this program
 	nonce     [wire.NonceSize]byte
-	signals   int  // signalfd
+	signals   int  // pipe, with those that came
+	stops     int  // pipe, with an engine's
 	socket    int  // to the supervisor, -1 while there is none
 	hailed    bool // socket waits for Again
 	watch     int  // inotify, for another supervisor's socket
@@ -40,7 +41,7 @@ type command struct {
 
 // keep returns only if nothing was started.
 func keep(self string) {
-	k := &keeper{self: self, signals: -1, socket: -1, watch: -1, ends: -1, notes: -1, child: command{pidfd: -1, job: -1, socket: -1}}
+	k := &keeper{self: self, signals: -1, stops: -1, socket: -1, watch: -1, ends: -1, notes: -1, child: command{pidfd: -1, job: -1, socket: -1}}
 	f := k.begin()
 	if f == nil {
 		k.loop()
@@ -107,12 +108,13 @@ func (k *keeper) turn(timeout int) bool {
 		{Fd: int32(k.watch), Events: unix.POLLIN},
 		{Fd: int32(k.signals), Events: unix.POLLIN},
 		{Fd: int32(k.ends), Events: unix.POLLIN},
+		{Fd: int32(k.stops), Events: unix.POLLIN},
 	}
 	n, err := unix.Poll(polled, timeout)
 	if err != nil {
 		return err == unix.EINTR
 	}
-	for i, do := range []func(){k.hearChild, k.hearSupervisor, k.seek, k.takeAll, k.finish} {
+	for i, do := range []func(){k.hearChild, k.hearSupervisor, k.seek, k.takeAll, k.finish, k.takeAll} {
 		if polled[i].Revents != 0 {
 			do()
 		}

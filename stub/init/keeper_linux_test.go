@@ -332,6 +332,26 @@ func TestKeeperKnowsWhoseSIGTERM(t *testing.T) {
 	}
 }
 
+// TestKeeperHearsTheEngine: a flood of SIGTERM from inside, of which the kernel
+// keeps one at a time, hides nothing that comes by the signal of the engine's.
+func TestKeeperHearsTheEngine(t *testing.T) {
+	t.Parallel()
+	const script = `trap '' TERM; for i in 1 2 3; do (while :; do kill -TERM 1; done) & done; echo up; sleep 1000`
+	c := contain("sh", "-c", script)
+	c.run(t)
+	waitFor(t, c.stdout, "up")
+	const words = 20
+	for range words {
+		if err := unix.Kill(c.pid, wire.StopSignal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, c.notes, strings.Repeat(wire.NoteTerm+"\n", words))
+	c.until(t, wire.Termed)
+	c.send(t, wire.EncodeKill(int(unix.SIGKILL)))
+	c.wait(t)
+}
+
 // TestKeeperIsOutOfReach: what the command may try on pid 1 of its own user.
 func TestKeeperIsOutOfReach(t *testing.T) {
 	t.Parallel()

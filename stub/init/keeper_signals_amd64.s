@@ -3,10 +3,20 @@
 // The kernel calls it: DI is the signal, SI the siginfo_t. What it changes is
 // restored by sigreturn.
 TEXT ·onSignal(SB), NOSPLIT|NOFRAME, $0-0
+	CMPL	DI, $62	// wire.StopSignal
+	JEQ	stop
 	MOVL	·signalPipe(SB), DI
+write:
 	MOVL	$24, DX
 	MOVL	$1, AX	// write(2)
 	SYSCALL
+	RET
+stop:
+	CMPL	8(SI), $0	// si_code: SI_USER
+	JNE	done
+	MOVL	·stopPipe(SB), DI
+	JMP	write
+done:
 	RET
 
 TEXT ·signalReturn(SB), NOSPLIT|NOFRAME, $0-0

@@ -11,13 +11,19 @@ import (
 // passed are the signals that go on to the command, wherever they come from.
 var passed = [...]unix.Signal{
 	unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2,
-	unix.SIGWINCH, unix.SIGCONT, unix.SIGTSTP,
+	unix.SIGWINCH, unix.SIGCONT, unix.SIGTSTP, wire.StopSignal,
 }
 
 // signalPipe is where [onSignal] writes to. Nothing else does.
 //
 //lint:ignore U1000 the assembly reads it
 var signalPipe int32
+
+// stopPipe is the same for [wire.StopSignal], which nobody inside can send:
+// however many others wait, it isn't full.
+//
+//lint:ignore U1000 the assembly reads it
+var stopPipe int32
 
 // onSignal is the handler of the signals in passed, in assembly: it writes the
 // beginning of the siginfo_t to signalPipe. The runtime's own handler keeps
@@ -58,11 +64,13 @@ const (
 // pipe. All others get their default action, which the kernel keeps from
 // pid 1, whoever sends them; SIGURG is the runtime's own.
 func (k *keeper) takeSignals() *wire.Failure {
-	var pipe [2]int
-	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		return failed(wire.StepSignals, "", "cannot receive signals", err)
+	for own, shared := range map[*int]*int32{&k.signals: &signalPipe, &k.stops: &stopPipe} {
+		var pipe [2]int
+		if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+			return failed(wire.StepSignals, "", "cannot receive signals", err)
+		}
+		*own, *shared = pipe[0], int32(pipe[1])
 	}
-	k.signals, signalPipe = pipe[0], int32(pipe[1])
 	ours := sigaction{
 		handler: handlerAddress(), restorer: returnAddress(),
 		flags: saSigInfo | saRestorer | saOnStack | saRestart, mask: ^uint64(0),
@@ -92,23 +100,37 @@ func isPassed(sig unix.Signal) bool {
 	return false
 }
 
-// takeAll takes the signals that wait.
+// takeAll takes the signals that wait, an engine's word first.
 func (k *keeper) takeAll() {
+	k.takeFrom(k.stops)
+	k.takeFrom(k.signals)
+}
+
+func (k *keeper) takeFrom(pipe int) {
 	var info siginfo
 	buf := (*[unsafe.Sizeof(info)]byte)(unsafe.Pointer(&info))[:]
 	for {
-		n, err := unix.Read(k.signals, buf)
+		n, err := unix.Read(pipe, buf)
 		if err != nil || n != len(buf) {
 			return // no more
 		}
-		k.passOn(unix.Signal(info.signo), info.pid == 0)
+		k.passOn(unix.Signal(info.signo), info.code == siUser && info.pid == 0)
 	}
 }
+
+// siUser is SI_USER: kill(2) sent it, and the pid is its sender's.
+const siUser = 0
 
 // passOn gives a signal to the command. One whose sender has no pid here came
 // from outside of the pid namespace (sigaction(2), pid_namespaces(7)): nobody
 // inside can make a SIGTERM look like the engine's.
 func (k *keeper) passOn(sig unix.Signal, outside bool) {
+	if sig == wire.StopSignal {
+		if !outside {
+			return // without the filter somebody inside could send it
+		}
+		sig = unix.SIGTERM
+	}
 	if sig == unix.SIGTERM && outside {
 		k.note(wire.NoteTerm)
 		k.tell(wire.EncodeSignal(wire.Termed), nil)

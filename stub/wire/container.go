@@ -52,6 +52,13 @@ const (
 // command's standard streams. One more comes where [Errand.Tenant] says so.
 const OrderFDs = 5
 
+// StopSignal is what an engine is told to stop a container with, in place of
+// SIGTERM, as which it reaches the command. One of the real-time signals, since
+// of the others the kernel keeps one alone until it is delivered (signal(7),
+// "Queueing"): a flood of SIGTERM from inside would swallow the engine's. And
+// one that the filter lets nobody inside send.
+const StopSignal = 62
+
 // The lines that the stub writes to the file for notes, for whoever comes
 // after the supervisor. "exit 3" and "signal 9" have a number.
 const (

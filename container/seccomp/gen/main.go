@@ -18,6 +18,7 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"pinfold/stub/seccomp"
+	"pinfold/stub/wire"
 )
 
 func main() {
@@ -51,14 +52,26 @@ func generate(dir string) error {
 }
 
 // ownRules are what only a container has to keep from the command: the stub
-// stays there as pid 1, and a limit that the command lowered for it, which
-// prlimit(2) lets processes of one user do, would keep it from calling another
-// supervisor.
+// stays there as pid 1. A limit that the command lowered for it, which prlimit(2)
+// lets processes of one user do, would keep it from calling another supervisor;
+// and the signal that an engine stops a container with is the engine's alone.
 func ownRules() []seccomp.Rule {
-	return []seccomp.Rule{{
+	rules := []seccomp.Rule{{
 		Syscall: "prlimit64", Answer: seccomp.EPERM, Args: []seccomp.Arg{{Index: 0, NotIn: []uint32{0}}},
 		Why: "the limits of another process, pid 1 among them",
 	}}
+	for syscall, index := range signalArguments {
+		rules = append(rules, seccomp.Rule{
+			Syscall: syscall, Answer: seccomp.EPERM, Args: []seccomp.Arg{{Index: index, In: []uint32{wire.StopSignal}}},
+			Why: "the engine's word to pid 1",
+		})
+	}
+	return rules
+}
+
+// signalArguments says which argument of a call is a signal's number.
+var signalArguments = map[string]int{
+	"kill": 1, "tkill": 1, "tgkill": 2, "rt_sigqueueinfo": 1, "rt_tgsigqueueinfo": 2, "pidfd_send_signal": 1,
 }
 
 var architectures = map[string]specs.Arch{"amd64": specs.ArchX86_64, "arm64": specs.ArchAARCH64}
