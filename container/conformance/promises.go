@@ -102,11 +102,12 @@ func (c *check) signalled(ctx context.Context, r container.Ref, sig syscall.Sign
 const maxSignals = 20
 
 func stops(ctx context.Context, c *check) error {
-	r, err := c.run(ctx, "a", "trap 'exit 5' TERM; while :; do sleep 0.05; done")
+	// It takes its time, so that one who only asked finds it running.
+	r, err := c.run(ctx, "a", "trap 'sleep 2; exit 5' TERM; while :; do sleep 0.05; done")
 	if err != nil {
 		return err
 	}
-	if err := c.Stop(ctx, r, 10*time.Second); err != nil {
+	if err := c.Stop(ctx, r, 20*time.Second); err != nil {
 		return err
 	}
 	s, err := c.expect(ctx, r, container.Exited)
