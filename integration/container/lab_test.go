@@ -81,8 +81,24 @@ func run(m *testing.M) int {
 	return code
 }
 
-// everyEngine runs a test once for each engine that this machine has.
+// everyEngine runs a test once for each engine that this machine has, on all of
+// them at the same time: mostly it waits for them. One engine has one test at a
+// time, since some look at all that an engine has.
 func everyEngine(t *testing.T, f func(*testing.T, *lab)) {
+	t.Helper()
+	engines(t, func(t *testing.T, l func(*testing.T) *lab) {
+		t.Parallel()
+		f(t, l(t))
+	})
+}
+
+// inTurn is everyEngine for a test that needs the whole machine.
+func inTurn(t *testing.T, f func(*testing.T, *lab)) {
+	t.Helper()
+	engines(t, func(t *testing.T, l func(*testing.T) *lab) { f(t, l(t)) })
+}
+
+func engines(t *testing.T, f func(*testing.T, func(*testing.T) *lab)) {
 	t.Helper()
 	if os.Getenv("PINFOLD_INTEGRATION") == "" {
 		t.Skip("PINFOLD_INTEGRATION is not set")
@@ -91,7 +107,7 @@ func everyEngine(t *testing.T, f func(*testing.T, *lab)) {
 		name string
 		make func(*testing.T) *lab
 	}{{"docker", dockerLab}, {"podman", podmanLab}, {"podman-rootless", rootlessLab}} {
-		t.Run(e.name, func(t *testing.T) { f(t, e.make(t)) })
+		t.Run(e.name, func(t *testing.T) { f(t, e.make) })
 	}
 }
 

@@ -282,7 +282,7 @@ func TestReapRecordsTheEnd(t *testing.T) {
 
 // TestManyAtOnce: twenty launches share a state directory and a workspace.
 func TestManyAtOnce(t *testing.T) {
-	everyEngine(t, func(t *testing.T, l *lab) {
+	inTurn(t, func(t *testing.T, l *lab) {
 		p := newPen(t, l)
 		const many = 20
 		var cmds []*exec.Cmd
