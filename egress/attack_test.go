@@ -95,6 +95,8 @@ var attacks = []struct {
 	{"connect no host", "CONNECT :443 HTTP/1.1\r\n\r\n", "400"},
 	{"connect body", "CONNECT ALLOWED:443 HTTP/1.1\r\nHost: ALLOWED:443\r\nContent-Length: 3\r\n\r\nabc", "400"},
 	{"connect host disagrees", "CONNECT ALLOWED:443 HTTP/1.1\r\nHost: denied.example:443\r\n\r\n", "400"},
+	{"connect host disagrees by brackets", "CONNECT 2001:db8::1:443 HTTP/1.1\r\nHost: 2001:db8::2:443\r\n\r\n", "400"},
+	{"connect host alike", "CONNECT 2001:db8::1:443 HTTP/1.1\r\nHost: 2001:db8::1:443\r\n\r\n", "403 Forbidden|add \"[2001:db8::1]:443\" to network.allow"},
 	{"connect long name", "CONNECT " + strings.Repeat("a.", 200) + "example:443 HTTP/1.1\r\n\r\n", "400"},
 	{"connect long label", "CONNECT " + strings.Repeat("a", 64) + ".example:443 HTTP/1.1\r\n\r\n", "400"},
 	{"connect invalid utf-8", "CONNECT \xff\xfe.example:443 HTTP/1.1\r\n\r\n", "400"},

@@ -221,6 +221,11 @@ func (h *head) agrees(t Target) bool {
 	if len(h.host) == 0 {
 		return true
 	}
+	// What is spelled alike is meant alike: an IPv6 address without brackets
+	// has a port in the target, so it has one here.
+	if h.method == http.MethodConnect && h.host[0] == h.target {
+		return true
+	}
 	host, port := h.host[0], t.Port
 	if i := lastColon(host); i >= 0 && strings.Count(host[:i], ":") == 0 || i >= 0 && strings.HasSuffix(host[:i], "]") {
 		p, ok := parsePort(host[i+1:])
