@@ -107,7 +107,7 @@ func (s *launcher) prepare(context.Context) (err error) {
 	l := s.o.Launch
 	s.setup = wire.Setup{
 		Version: wire.Version, Argv: l.Argv, Env: l.Env, Dir: l.Dir, Umask: s.o.Umask, Checks: l.Checks,
-		Limits: rlimits(l.Limits),
+		Limits: rlimits(l.Limits), ShareSignals: true,
 	}
 	if s.setup.IgnoreSignals, err = ignoredSignals(); err != nil {
 		return err

@@ -352,6 +352,41 @@ func TestKeeperHearsTheEngine(t *testing.T) {
 	c.wait(t)
 }
 
+// TestKeeperKnowsNamelessSignals: when as many signals wait as may, the kernel
+// delivers what tgkill(2) sends without its sender, which looks as if it came
+// from outside. The command can't make that many wait.
+func TestKeeperKnowsNamelessSignals(t *testing.T) {
+	t.Parallel()
+	calls, ok := map[string][2]int{"amd64": {129, 234}, "arm64": {138, 131}}[runtime.GOARCH] // rt_sigqueueinfo, tgkill
+	if !ok {
+		t.Skipf("no numbers of system calls for %s", runtime.GOARCH)
+	}
+	for _, share := range []bool{true, false} {
+		c := contain("perl", "-MPOSIX", "-e", fmt.Sprintf(`
+			sigprocmask(SIG_BLOCK, POSIX::SigSet->new(40, 15));
+			my $info = pack("i4 i2 x104", 40, 0, -1, 0, $$, 0);
+			1 while syscall(%d, $$, 40, $info) == 0;
+			syscall(%d, 1, 1, 15);
+			print "sent\n"; $| = 1; select(undef, undef, undef, 0.3); POSIX::_exit(3);`, calls[0], calls[1]))
+		c.setup.ShareSignals = share
+		c.start(t)
+		// What waits counts for the user, so that the many of a real limit would be
+		// felt by the whole machine.
+		const few = 1000
+		if err := unix.Prlimit(c.pid, unix.RLIMIT_SIGPENDING, &unix.Rlimit{Cur: few, Max: few}, nil); err != nil {
+			t.Fatal(err)
+		}
+		c.order(t)
+		c.until(t, wire.Running)
+		if code := c.wait(t); code != 3 || content(t, c.stdout) != "" && !strings.Contains(content(t, c.stdout), "sent") {
+			t.Errorf("status %d, %q", code, content(t, c.stdout))
+		}
+		if got := strings.Contains(content(t, c.notes), wire.NoteTerm); got == share {
+			t.Errorf("shared: %v, forged: %v", share, got)
+		}
+	}
+}
+
 // TestKeeperIsOutOfReach: what the command may try on pid 1 of its own user.
 func TestKeeperIsOutOfReach(t *testing.T) {
 	t.Parallel()

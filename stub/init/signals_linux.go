@@ -47,3 +47,19 @@ func resetSignals(ignore uint64) *wire.Failure {
 	}
 	return nil
 }
+
+// shareSignals leaves half of the signals that may wait to pid 1: what waits is
+// counted for the user, and compared with the receiver's own limit.
+func shareSignals() *wire.Failure {
+	var l unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_SIGPENDING, &l)
+	if err == nil && l.Max != unix.RLIM_INFINITY {
+		l.Max /= 2
+		l.Cur = min(l.Cur, l.Max)
+		err = unix.Setrlimit(unix.RLIMIT_SIGPENDING, &l)
+	}
+	if err != nil {
+		return failed(wire.StepLimit, "", "cannot bound the signals that wait", err)
+	}
+	return nil
+}

@@ -34,6 +34,7 @@ func EncodeSetup(s *Setup) []byte {
 	w.calls(s.Calls)
 	w.strs(s.HostReadOnly)
 	w.str(string(s.Filter))
+	w.flag(s.ShareSignals)
 	return w.b
 }
 
@@ -79,6 +80,7 @@ func (r *reader) setup(s *Setup) {
 	if f := r.str(); f != "" {
 		s.Filter = []byte(f)
 	}
+	s.ShareSignals = r.flag()
 }
 
 func (w *writer) sockets(list []Socket) {

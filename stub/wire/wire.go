@@ -113,6 +113,10 @@ type Setup struct {
 	Calls []Call
 	// HostReadOnly are write grants that can't be written on the host either.
 	HostReadOnly []string
+	// ShareSignals leaves half of the signals that may wait (RLIMIT_SIGPENDING)
+	// to pid 1. When that many wait the kernel goes on to deliver what
+	// tgkill(2) sends, without its sender, as if it had come from outside.
+	ShareSignals bool
 	// Filter is a second seccomp program, loaded by the stub with a listener
 	// whose descriptor is handed out; empty for none.
 	Filter []byte

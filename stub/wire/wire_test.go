@@ -35,6 +35,7 @@ func full() *wire.Setup {
 		IgnoreSignals: 1,
 		Calls:         []wire.Call{{Name: "unshare", Number: 272, Args: [6]uint64{math.MaxUint64, 0, 1, 2, 3, 4}, Errno: 1}, {Name: "socket"}},
 		HostReadOnly:  []string{"/w"},
+		ShareSignals:  true,
 		Filter:        []byte{0, 1, 2},
 	}
 }
