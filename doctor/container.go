@@ -130,7 +130,7 @@ func (h *Host) containerFix(filter bool) string {
 	case "podman":
 		run, unmask = "podman run", "unmask=ALL"
 	case kubernetes:
-		return words("set securityContext.seccompProfile.type: Unconfined and procMount: Unmasked on the pod")
+		return words("set securityContext.seccompProfile.type: Unconfined and procMount: Unmasked on the pod (which needs hostUsers: false)")
 	case "lxc":
 		return words("on the host: incus config set NAME security.nesting=true (lxc config set with LXD, pct set ID --features nesting=1 with Proxmox)")
 	case gVisor:

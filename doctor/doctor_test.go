@@ -248,6 +248,8 @@ func TestRows(t *testing.T) {
 		"yama 3":            {"yama", file("proc/sys/kernel/yama/ptrace_scope", "3"), doctor.Warn, "yama_restricts"},
 		"selinux":           {"selinux", file("sys/fs/selinux/enforce", "1"), doctor.OK, "ok"},
 		"selinux boolean":   {"selinux", selinuxOff, doctor.Warn, "selinux_userns"},
+		"selinux denies":    {"user namespaces", selinuxDenies, doctor.Fail, "selinux_userns"},
+		"selinux, unclear":  {"user namespaces", selinuxElse, doctor.Fail, "userns_refused"},
 		"few namespaces":    {"user namespaces", fewNamespaces, doctor.Fail, "userns_limit_low"},
 		"a filter":          {"user namespaces", filter, doctor.Fail, "userns_filtered"},
 		"/proc/sys closed":  {"user namespaces", procSysClosed, doctor.Fail, "proc_sys_read_only"},
@@ -339,7 +341,20 @@ func untrusted(m fs.FileMode) func(*doctor.Host, *probe) {
 
 func selinuxOff(h *doctor.Host, p *probe) {
 	file("sys/fs/selinux/enforce", "1")(h, p)
-	file("sys/fs/selinux/booleans/unconfined_user_ns_create", "0 0")(h, p)
+	file("sys/fs/selinux/booleans/unconfined_create_user_ns", "0 0")(h, p)
+}
+
+func selinuxDenies(h *doctor.Host, p *probe) {
+	file("sys/fs/selinux/enforce", "1")(h, p)
+	file("sys/fs/selinux/booleans/deny_execmem", "1 1")(h, p)
+	file("sys/fs/selinux/booleans/deny_userns", "1 1")(h, p)
+	p.missing = map[string]bool{"user": true}
+}
+
+func selinuxElse(h *doctor.Host, p *probe) {
+	file("sys/fs/selinux/enforce", "1")(h, p)
+	file("sys/fs/selinux/booleans/allow_userns", "1 1")(h, p)
+	p.missing = map[string]bool{"user": true}
 }
 
 func fewNamespaces(h *doctor.Host, p *probe) {

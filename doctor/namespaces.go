@@ -38,7 +38,11 @@ func (h *Host) userNamespaces(ctx context.Context) Result {
 	if h.filtered() {
 		return fail("userns_filtered", "a seccomp filter is in force that refuses new namespaces", words("start pinfold without that filter"))
 	}
-	return fail("userns_refused", "a user namespace could not be made: "+err.Error(), words("ask who administers this machine why user namespaces are refused"))
+	seen := "a user namespace could not be made: " + err.Error()
+	if v, err := h.read("sys/fs/selinux/enforce"); err == nil && v == "1" {
+		return fail("userns_refused", seen+"; SELinux is enforcing", words("see whether SELinux refused it: sudo ausearch -m avc -ts recent | grep user_namespace"))
+	}
+	return fail("userns_refused", seen, words("ask who administers this machine why user namespaces are refused"))
 }
 
 // usernsByFacts is for fixtures: a switch that is off is conclusive, none

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,13 +104,41 @@ func appArmorProfile(name, program string) string {
 sudo apparmor_parser -r /etc/apparmor.d/` + name
 }
 
-// causeSELinux: the boolean exists in some policies only.
+// causeSELinux: since 6.1 a policy can forbid user namespaces
+// (selinux_userns_create in security/selinux/hooks.c), and each may have a
+// boolean of its own for it, which its name tells of.
 func causeSELinux(h *Host) (Result, bool) {
-	v, err := h.read("sys/fs/selinux/booleans/unconfined_user_ns_create")
-	if err != nil || !strings.HasPrefix(v, "0") {
+	if v, err := h.read("sys/fs/selinux/enforce"); err != nil || v != "1" {
 		return Result{}, false
 	}
-	return fail("selinux_userns", "the SELinux boolean unconfined_user_ns_create is off", h.onHost("sudo setsebool -P unconfined_user_ns_create on")), true
+	const dir = "sys/fs/selinux/booleans"
+	booleans, err := fs.ReadDir(h.Root, dir)
+	if err != nil {
+		return Result{}, false
+	}
+	for _, b := range booleans {
+		name := b.Name()
+		v, err := h.read(dir + "/" + name)
+		if err != nil || !aboutUserns(name) {
+			continue
+		}
+		// "1 1": the value, and the one that is pending.
+		if on := strings.HasPrefix(v, "1"); on == strings.Contains(name, "deny") {
+			return fail("selinux_userns", "the SELinux boolean "+name+" is "+onOff(on), h.onHost("sudo setsebool -P "+name+" "+onOff(!on))), true
+		}
+	}
+	return Result{}, false
+}
+
+func aboutUserns(boolean string) bool {
+	return slices.ContainsFunc([]string{"userns", "user_ns", "user_namespace"}, func(s string) bool { return strings.Contains(boolean, s) })
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
 }
 
 // causeSetfcap is met by root in a container that was given no capabilities.

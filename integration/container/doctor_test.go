@@ -77,6 +77,9 @@ func TestDoctorInContainers(t *testing.T) {
 		if l.engine == engine.Docker {
 			nests = dockerNests()
 		}
+		if _, err := exec.LookPath(l.client.argv[0]); err != nil {
+			t.Skipf("no %s: %v", l.engine, err)
+		}
 		for name, n := range nests {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
