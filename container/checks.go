@@ -100,13 +100,25 @@ func refuseUnbuilt(in input) error {
 	return nil
 }
 
-// layers hold every container, by the names that "require" uses.
+// layers hold every container, by the names that "require" uses; but see
+// layerState.
 var layers = []string{"mountns", "pidns", "netns", "ipcns", "utsns", "cgroupns", "no_userns_inside", "no_capabilities", "no_new_privs", "seccomp"} //nolint:gochecknoglobals // a table
 
+const layerOn = "on"
+
+// layerState is whether a layer is in force. Podman takes docker's request for
+// a cgroup namespace of the container's own, and makes none on cgroup v1.
+func layerState(info Info, name string) string {
+	if name == "cgroupns" && info.Provider == "podman" {
+		return "off: podman leaves containers that it makes for docker's clients in the host's"
+	}
+	return layerOn
+}
+
 // checkRequire refuses a launch that insists on what a container doesn't have.
-func checkRequire(in input) error {
+func checkRequire(in input, info Info) error {
 	for _, name := range in.Require {
-		if !slices.Contains(layers, name) {
+		if !slices.Contains(layers, name) || layerState(info, name) != layerOn {
 			return &policy.Refusal{
 				Reason: policy.Unavailable, Code: "requirement_unmet", Subject: name, Rule: in.position("require"),
 				Why: fmt.Sprintf("cannot launch: the policy requires %s, which a container doesn't have", name),

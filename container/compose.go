@@ -119,7 +119,7 @@ func planOf(in input, l *Launch, o Options, b *builder) *plan.Plan {
 		p.Sockets = append(p.Sockets, s.Path)
 	}
 	for _, name := range layers {
-		p.Layers = append(p.Layers, plan.Layer{Name: name, State: "on"})
+		p.Layers = append(p.Layers, plan.Layer{Name: name, State: layerState(l.Info, name)})
 	}
 	for _, name := range []string{"userns", "seccomp_notify", "landlock"} {
 		p.Layers = append(p.Layers, plan.Layer{Name: name, State: "off: not in a container"})

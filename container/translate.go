@@ -42,7 +42,7 @@ func translate(in input, info Info, img Image, o Options, h Host) (*Launch, erro
 		func() error { return checkImage(img, info) },
 		func() error { return checkEngine(info, o) },
 		func() error { return refuseUnbuilt(in) },
-		func() error { return checkRequire(in) },
+		func() error { return checkRequire(in, info) },
 		func() error { return checkLimits(in, info) },
 		func() error { return checkListening(in, h) },
 	} {

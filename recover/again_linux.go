@@ -16,10 +16,22 @@ import (
 // stands beside bubblewrap. So what speaks against a launch then is looked at
 // again until that is over.
 func Prove(ctx context.Context, c Claim) (Verdict, error) {
+	return patiently(ctx, func() (*prover, Verdict, error) {
+		p := newProver(ctx, c)
+		v, err := p.verdictOf()
+		return p, v, err
+	})
+}
+
+func newProver(ctx context.Context, c Claim) *prover {
+	return &prover{ctx: ctx, claim: c, tree: newTree(), verdict: Verdict{Record: c.Record, Held: []Proof{}}}
+}
+
+// patiently looks until a verdict is the last.
+func patiently(ctx context.Context, look func() (*prover, Verdict, error)) (Verdict, error) {
 	steps := -1
 	for began, looks := time.Now(), 1; ; looks++ {
-		p := &prover{ctx: ctx, claim: c, tree: newTree(), verdict: Verdict{Record: c.Record, Held: []Proof{}}}
-		v, err := p.verdictOf()
+		p, v, err := look()
 		if err != nil || ctx.Err() != nil || !p.upset(v) {
 			return v, err
 		}

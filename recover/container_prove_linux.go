@@ -16,6 +16,8 @@ const (
 	// ProofContainer: it holds the pinned container, with the pinned labels, of
 	// the pinned plan and image.
 	ProofContainer Proof = "container"
+	// ProofAlone: nobody has put another process into it.
+	ProofAlone Proof = "alone"
 )
 
 // ProveLaunch is [Prove] for a record of either tier.
@@ -33,9 +35,12 @@ func ProveLaunch(ctx context.Context, c Claim) (Verdict, error) {
 	if err != nil || !isContainer(s) {
 		return Prove(ctx, c)
 	}
-	p := &containerProver{prover: &prover{ctx: ctx, claim: c, tree: newTree(), verdict: Verdict{Record: c.Record, Held: []Proof{}}}}
-	defer p.close()
-	return p.answer(p.proveContainer())
+	return patiently(ctx, func() (*prover, Verdict, error) {
+		p := &containerProver{prover: newProver(ctx, c)}
+		defer p.close()
+		v, err := p.answer(p.proveContainer())
+		return p.prover, v, err
+	})
 }
 
 type containerProver struct {
@@ -129,8 +134,9 @@ func (p *containerProver) proveState(held bool) error {
 	p.stored.Root.Supervisor, p.stored.Root.Exe = p.stored.Supervisor()
 	p.verdict.Root = p.stored.Root.Supervisor.PID
 	p.verdict.State = Running
-	p.verdict.NotProven = []string{"mounts", "namespaces"}
-	return p.steps([]step{
+	// What the stub has tried isn't in the record of a container.
+	p.verdict.NotProven = []string{"canaries"}
+	err := p.steps([]step{
 		{ProofBoot, p.proveBoot},
 		{ProofParent, p.proveParent},
 		{ProofOnlyRoot, p.proveOnlyRoot},
@@ -139,6 +145,13 @@ func (p *containerProver) proveState(held bool) error {
 		{ProofHoldsRecord, p.proveHoldsRecord},
 		{ProofInit, p.proveFirst},
 	})
+	if err == nil {
+		err = p.proveInside()
+	}
+	if err != nil {
+		return err
+	}
+	return p.stillThere()
 }
 
 // proveFirst: the process that the engine says is the container's first is the

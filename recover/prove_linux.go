@@ -51,6 +51,8 @@ type prover struct {
 	parent, root, bwrap, init *process
 	hostSpaces                spaces
 	tree                      *tree
+	// exactMounts: no mount may come or go, whoever's it is.
+	exactMounts bool
 }
 
 func (p *prover) close() {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold/plan"
+	"pinfold/policy"
 )
 
 // namespaceNames are those that are recorded, by their name in /proc/PID/ns.
@@ -21,12 +22,15 @@ var namespaceNames = [...]string{"user", "mnt", "pid", "net", "ipc", "uts", "cgr
 // while the stub waits for its Go, so that it can be compared later. What this
 // user may not read stays out: of a container that an engine of root's runs
 // without a user namespace only root can read the namespaces.
-func noteFacts(root *plan.Root) (err error) {
+func noteFacts(root *plan.Root, p *plan.Plan) (err error) {
 	init := root.Init.PID
 	if root.Mounts, err = mountTable(init); err != nil {
 		return err
 	}
 	if root.Namespaces, err = namespacesOf(init); err != nil {
+		return err
+	}
+	if err := checkSpaces(root.Namespaces, p); err != nil {
 		return err
 	}
 	if root.UIDMap, err = idMap(init, "uid_map"); err != nil {
@@ -64,6 +68,28 @@ func namespacesOf(pid int) (map[string]uint64, error) {
 		out[name] = st.Ino
 	}
 	return out, nil
+}
+
+// checkSpaces refuses a container that an engine has left in a namespace of
+// this process's, though the plan says that it has its own.
+func checkSpaces(got map[string]uint64, p *plan.Plan) error {
+	if len(got) == 0 {
+		return nil
+	}
+	here, err := namespacesOf(os.Getpid())
+	if err != nil {
+		return err
+	}
+	for name := range p.OwnSpaces() {
+		if got[name] == here[name] {
+			return &policy.Refusal{
+				Reason: policy.Unavailable, Code: "layer_missing", Subject: name,
+				Why: fmt.Sprintf("cannot launch: %s has left the container in the host's %s namespace", p.Backend, name),
+				Fix: "use the process tier, or another engine",
+			}
+		}
+	}
+	return nil
 }
 
 // idMap is a map of users or groups in one line.

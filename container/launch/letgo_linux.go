@@ -122,7 +122,7 @@ func (s *launcher) writeRoot(command plan.Process) error {
 	if root.Init, err = processOf(s.stub.pid); err != nil {
 		return err
 	}
-	if err := noteFacts(&root); err != nil {
+	if err := noteFacts(&root, s.o.Launch.Plan); err != nil {
 		return err
 	}
 	return s.o.Record.WriteRoot(root)
