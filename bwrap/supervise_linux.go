@@ -168,13 +168,18 @@ func (s *launcher) prepare() (err error) {
 	return err
 }
 
-// covered are the paths that a mount hides.
+// covered are the paths that a mount hides or keeps from being written: what
+// stands there may be a mount point that another launch made.
 func covered(checks []wire.Check) []string {
 	var paths []string
 	for _, c := range checks {
 		switch c.Kind {
 		case wire.CheckEmptyDir, wire.CheckEmptyFile, wire.CheckPassDir:
 			paths = append(paths, c.Path)
+		case wire.CheckBind:
+			if c.ReadOnly {
+				paths = append(paths, c.Path)
+			}
 		}
 	}
 	return paths
