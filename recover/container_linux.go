@@ -46,6 +46,7 @@ func askEngine(ctx context.Context, s *plan.Stored, held bool) (*containerRun, e
 	if c.engine, err = engine.Connect(ctx, c.pinned.Provider, c.pinned.Endpoint); err != nil {
 		return nil, err
 	}
+	c.engine.Remember(s.Plan.Paths.State)
 	if c.state, err = c.engine.Inspect(ctx, c.ref); err != nil {
 		c.close()
 		return nil, err

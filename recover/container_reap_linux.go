@@ -71,6 +71,7 @@ func (r *reaper) listed(ctx context.Context) (used []string, whole bool) {
 			}
 			continue
 		}
+		e.Remember(r.o.State)
 		list, err := e.List(ctx, map[string]string{container.LabelHost: launch.HostLabel(r.o.State)})
 		if err != nil {
 			whole = false

@@ -96,6 +96,7 @@ func (p *program) resumeRun(ctx context.Context, s *plan.Stored, o runOptions) e
 	if err != nil {
 		return errors.Join(err, record.Close())
 	}
+	e.Remember(s.Plan.Paths.State)
 	r := &oneRun{
 		p: p, launch: resumedBoundary{engine: e, stored: s, watches: serving.Watches}, network: serving.Network, options: o,
 		state: s.Plan.Paths.State, name: serving.Run, record: record, outcome: newOutcome(&wrapFlags{}),

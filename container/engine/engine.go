@@ -54,6 +54,10 @@ func Connect(ctx context.Context, name, endpoint string) (*Engine, error) {
 	return e, nil
 }
 
+// Remember has what the engine takes long to say kept in a directory of ours,
+// as [Choice.Memory] does.
+func (e *Engine) Remember(dir string) { e.memory = dir }
+
 // negotiate settles the version and finds out who answers. A greeting is
 // enough for that, and takes a millisecond; podman needs most of a second to
 // say all its versions.
