@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 
 	"pinfold/bwrap"
+	"pinfold/egress"
 	"pinfold/guard"
 	"pinfold/plan"
+	"pinfold/policy"
 )
 
 // boundary is a launch as a back end has translated it.
@@ -30,6 +33,7 @@ type running interface {
 type guarded struct {
 	grant  *guard.Grant
 	launch boundary
+	parent *egress.Upstream // nil for none
 }
 
 // guard asks the guard and translates its answer. Nothing has been started
@@ -40,10 +44,31 @@ func (l *prepared) guard(ctx context.Context) (*guarded, error) {
 	if err != nil {
 		return nil, err
 	}
+	parent, err := parentProxy(grant.Network())
+	if err != nil {
+		return nil, errors.Join(err, grant.Close())
+	}
 	l.outcome.enter(plan.PhasePreflight)
 	launch, err := translate(grant)
 	if err != nil {
 		return nil, errors.Join(err, grant.Close())
 	}
-	return &guarded{grant: grant, launch: launch}, nil
+	return &guarded{grant: grant, launch: launch, parent: parent}, nil
+}
+
+// parentProxy finds the parent proxy that a policy means, for a launch that
+// has any use for one.
+func parentProxy(n policy.Network) (*egress.Upstream, error) {
+	if len(n.Allow) == 0 {
+		return nil, nil
+	}
+	parent, err := egress.ParseUpstream(n.Upstream, os.Getenv)
+	if err != nil {
+		return nil, &policy.Refusal{
+			Reason: policy.Unavailable, Code: "upstream_unusable", Err: err,
+			Subject: "network.upstream", Rule: "network.upstream", Why: err.Error(),
+			Fix: "correct what network.upstream says, or the variable or file that it names",
+		}
+	}
+	return parent, nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	"pinfold/bwrap"
@@ -18,6 +17,7 @@ type oneRun struct {
 	p       *program
 	launch  boundary
 	network policy.Network
+	parent  *egress.Upstream
 	options runOptions
 	state   string
 	fresh   []bwrap.Fresh
@@ -38,7 +38,7 @@ type oneRun struct {
 // events go.
 func (p *program) newRun(l *prepared, g *guarded, o runOptions) (*oneRun, error) {
 	r := &oneRun{
-		p: p, launch: g.launch, network: g.grant.Network(), options: o,
+		p: p, launch: g.launch, network: g.grant.Network(), parent: g.parent, options: o,
 		state: l.request.State, fresh: l.fresh, name: runName(time.Now()),
 		outcome: l.outcome,
 	}
@@ -118,13 +118,9 @@ func (r *oneRun) streams() bwrap.Streams {
 
 // proxy serves what the policy lets out.
 func (r *oneRun) proxy(sink event.Sink) (bwrap.Egress, error) {
-	parent, err := egress.ParseUpstream(r.network.Upstream, os.Getenv)
-	if err != nil {
-		return nil, err
-	}
 	d := egress.NewDecider(r.network)
 	s := &egress.Server{
-		Decider: d, Dialer: &egress.Dialer{Decider: d, Upstream: parent, Budget: egress.NewBudget(r.network)},
+		Decider: d, Dialer: &egress.Dialer{Decider: d, Upstream: r.parent, Budget: egress.NewBudget(r.network)},
 		Events: sink, AllFlows: r.options.level == event.LevelAll || r.outcome.sink != nil,
 	}
 	if !r.launch.transparent() {
