@@ -7,7 +7,7 @@ export PATH := $(PATH):/usr/local/go/bin
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 TOOL := go tool -modfile=.ci/tools.mod
 # Packages that start goroutines or are called from several.
-RACE := ./bwrap/... ./container/... ./egress/... ./event/... ./guard/... ./notify/... ./plan/...
+RACE := ./bwrap/... ./container/... ./egress/... ./event/... ./guard/... ./notify/... ./plan/... ./supervise/...
 FUZZTIME ?= 10s
 
 # The first tag leaves out the CLI library's manual page writer, a millisecond

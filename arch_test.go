@@ -76,7 +76,7 @@ func sources(t *testing.T) []source {
 // a room may import its own parts. Back ends never import each other.
 func mayImport() map[string][]string {
 	ground := []string{"policy", "guard"}
-	parts := append([]string{"plan", "lease", "egress", "event", "notify", "stub", "stub/wire", "stub/seccomp"}, ground...)
+	parts := append([]string{"plan", "lease", "supervise", "egress", "event", "notify", "stub", "stub/wire", "stub/seccomp"}, ground...)
 	backEnds := append([]string{"bwrap", "seatbelt", "container"}, parts...)
 	return map[string][]string{
 		"policy":       nil,
@@ -85,6 +85,7 @@ func mayImport() map[string][]string {
 		"event":        nil,
 		"plan":         {"policy", "guard", "event"},
 		"lease":        {"plan"},
+		"supervise":    {"policy", "egress", "event", "stub/wire"},
 		"egress":       {"policy", "guard", "event"},
 		"notify":       {"event"},
 		"stub":         {"stub/wire"},

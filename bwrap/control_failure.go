@@ -4,94 +4,38 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
-	"unicode"
 
 	"pinfold/policy"
 	"pinfold/stub/wire"
+	"pinfold/supervise"
 )
 
 // errClosed is the end of the conversation with the stub: the command runs,
 // or the stub is no more.
 var errClosed = errors.New("the stub has closed the control socket")
 
-// stepCodes are the refusals that a stub's failed step stands for.
-var stepCodes = map[string]string{
-	wire.StepSetup:      "stub_failed",
-	wire.StepListen:     "listen_failed",
-	wire.StepTerminal:   "terminal_failed",
-	wire.StepFilter:     "seccomp_failed",
-	wire.StepHello:      "stub_failed",
-	wire.StepPrivileges: "privileges_left",
-	wire.StepCheck:      "boundary_mismatch",
-	wire.StepDir:        "chdir_failed",
-	wire.StepLimit:      "limit_failed",
-	wire.StepClose:      "stub_failed",
-	wire.StepSignals:    "stub_failed",
-	wire.StepLandlock:   "landlock_failed",
-	wire.StepCanary:     "canary_failed",
-}
-
-// stepFixes say what to do, where there is something.
+// stepFixes say what to do in this tier.
 var stepFixes = map[string]string{
-	"boundary_mismatch": "something changed this path between the check and the start: run it again, and deny the directory above if it recurs",
-	"canary_failed":     "the plan claims what doesn't hold inside, so nothing was run: see what pinfold doctor says about this machine",
-	"chdir_failed":      "choose another --chdir, or make the directory accessible to the caller",
-	"limit_failed":      "lower the limit in the policy, or raise the caller's own",
+	"chdir_failed": "choose another --chdir, or make the directory accessible to the caller",
 }
 
-const doctorFix = "see what pinfold doctor says about this machine"
+const doctorFix = supervise.DoctorFix
 
 // failureError turns the stub's Failed packet into the error of the launch: a
 // refusal, or, when only the command itself can't be executed, what a shell
 // would answer.
 func failureError(f *wire.Failure) error {
-	if f.Step == wire.StepExec {
-		return execError(f)
+	if f.Step != wire.StepExec {
+		return supervise.Refusal(f, stepFixes)
 	}
-	code, ok := stepCodes[f.Step]
-	if !ok {
-		code = "stub_failed"
-	}
-	fix, ok := stepFixes[code]
-	if !ok {
-		fix = doctorFix
-	}
-	return &policy.Refusal{
-		Reason: policy.Unavailable, Code: code, Subject: f.Path,
-		Why: "cannot start the command: " + failureText(f), Fix: fix, Err: errnoOf(f),
-	}
-}
-
-// execError is 127 for a command that isn't there and 126 for one that can't
-// be executed, as POSIX shells have it.
-func execError(f *wire.Failure) error {
 	code := CodeNotExecutable
-	if e := syscall.Errno(f.Errno); e == syscall.ENOENT || e == syscall.ENOTDIR {
+	if supervise.NotFound(f) {
 		code = CodeNotFound
 	}
 	return &NotRunError{
 		Exit: Exit{Code: code, Reason: Refused},
-		Why:  "cannot run the command: " + failureText(f), Err: errnoOf(f),
+		Why:  "cannot run the command: " + supervise.FailureText(f), Err: supervise.FailureErrno(f),
 	}
-}
-
-func failureText(f *wire.Failure) string {
-	text := printable(f.Text)
-	if f.Path != "" {
-		text = fmt.Sprintf("%q: %s", f.Path, text)
-	}
-	if err := errnoOf(f); err != nil {
-		text += ": " + err.Error()
-	}
-	return text
-}
-
-func errnoOf(f *wire.Failure) error {
-	if f.Errno == 0 {
-		return nil
-	}
-	return syscall.Errno(f.Errno)
 }
 
 // bwrapError is for a bubblewrap that ended before the stub said anything.
@@ -116,29 +60,11 @@ func stubError(what string, cause error, said string) error {
 	return &policy.Refusal{Reason: policy.Unavailable, Code: "stub_failed", Subject: StubPath, Why: why, Fix: doctorFix, Err: cause}
 }
 
-// detailSize bounds what is shown of someone else's words.
-const detailSize = 300
-
 // firstLines is the beginning of a text as one quoted line, or "".
 func firstLines(s string) string {
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-	if s = printable(s); s == "" {
+	if s = supervise.Printable(s); s == "" {
 		return ""
 	}
 	return fmt.Sprintf("%q", s)
-}
-
-// printable drops control characters, which could rewrite a terminal's
-// screen, and cuts.
-func printable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, s)
-	if len(s) > detailSize {
-		s = strings.ToValidUTF8(s[:detailSize], "") + "…"
-	}
-	return strings.TrimSpace(s)
 }

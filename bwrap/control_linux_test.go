@@ -92,43 +92,6 @@ func TestEgressFails(t *testing.T) {
 	}
 }
 
-// A descriptor that isn't the listener that was asked for isn't taken.
-func TestTakeListener(t *testing.T) {
-	t.Parallel()
-	socket := func(domain, kind int, sa unix.Sockaddr, listen bool) int {
-		t.Helper()
-		fd, err := unix.Socket(domain, kind|unix.SOCK_CLOEXEC, 0)
-		must(t, err)
-		if sa != nil {
-			must(t, unix.Bind(fd, sa))
-		}
-		if listen {
-			must(t, unix.Listen(fd, 1))
-		}
-		return fd
-	}
-	loop := &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
-	file, err := os.Open("/dev/null")
-	must(t, err)
-	defer file.Close()
-	null, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	must(t, err)
-	for name, fd := range map[string]int{
-		"another port":  socket(unix.AF_INET, unix.SOCK_STREAM, loop, true),
-		"not listening": socket(unix.AF_INET, unix.SOCK_STREAM, loop, false),
-		"datagrams":     socket(unix.AF_INET, unix.SOCK_DGRAM, loop, false),
-		"unix socket":   socket(unix.AF_UNIX, unix.SOCK_STREAM, &unix.SockaddrUnix{Name: "@" + t.Name()}, true),
-		"no socket":     null,
-	} {
-		if _, err := bwrap.TakeListener(fd, "127.0.0.1:3128"); err == nil {
-			t.Errorf("%s was taken", name)
-		}
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {
-			t.Errorf("%s: the descriptor is left open: %v", name, err)
-		}
-	}
-}
-
 func TestFailureErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

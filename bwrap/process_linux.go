@@ -17,6 +17,7 @@ import (
 	"pinfold/plan"
 	"pinfold/policy"
 	"pinfold/stub/wire"
+	"pinfold/supervise"
 )
 
 // Process is a command that runs inside its boundary.
@@ -27,7 +28,7 @@ type Process struct {
 	monitor   *monitor
 	family    *family
 	control   *control
-	forwarder *forwarder
+	forwarder *supervise.Forwarder
 	relay     *relay
 	egress    Egress
 	engine    *notify.Engine
@@ -170,7 +171,7 @@ func (p *Process) cleanUp() error {
 	err = errors.Join(err, p.boundary.finish())
 	p.relay.finish(err == nil)
 	p.output.finish(err == nil)
-	p.forwarder.stop()
+	p.forwarder.Stop()
 	p.control.close()
 	if p.engine != nil {
 		p.engine.Close()

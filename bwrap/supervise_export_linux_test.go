@@ -7,7 +7,6 @@ var (
 	JoinKeyring  = joinKeyring
 	FailureError = failureError
 	FirstLines   = firstLines
-	TakeListener = takeListener
 	Unpack       = func(body, oob []byte, flags int) error {
 		p, err := unpack(body, oob, flags)
 		if err == nil {

@@ -10,6 +10,7 @@ import (
 
 	"pinfold/notify"
 	"pinfold/stub/wire"
+	"pinfold/supervise"
 )
 
 // greet takes the stub's Hello with all that comes along.
@@ -47,7 +48,7 @@ func (s *launcher) greet(ctx context.Context) error {
 // takeAll takes the descriptors of a Hello, in the order that it has them in.
 func (s *launcher) takeAll(pk *packet) error {
 	for _, address := range s.setup.Listen {
-		l, err := takeListener(pk.take(), address)
+		l, err := supervise.TakeListener(pk.take(), address)
 		if err != nil {
 			return s.stubError("a listener isn't what was asked for", err)
 		}
@@ -140,7 +141,7 @@ func (s *launcher) letGo(ctx, serving context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	s.forwarder.hold()
+	s.forwarder.Hold()
 	if err := s.Process.control.sendGo(); err != nil {
 		return s.brokeOff(ctx, err)
 	}

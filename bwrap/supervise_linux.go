@@ -10,6 +10,7 @@ import (
 
 	"pinfold/lease"
 	"pinfold/stub/wire"
+	"pinfold/supervise"
 )
 
 // startTimeout bounds the time from bubblewrap's start to the command's. A
@@ -76,7 +77,7 @@ func startRun(ctx context.Context, l *Launch, o StartOptions) (*Process, error) 
 	s := newLauncher(l, o)
 	if o.Forward {
 		inherit()
-		s.forwarder = newForwarder(func(sig unix.Signal) { cancel(interrupted(sig, nil)) })
+		s.forwarder = supervise.Forward(func(sig unix.Signal) { cancel(interrupted(sig, nil)) }, unix.SIGTSTP)
 	}
 	if err := s.run(launching, ctx); err != nil {
 		if l := s.boundary.lossOf(); l != nil {
@@ -94,7 +95,7 @@ func startRun(ctx context.Context, l *Launch, o StartOptions) (*Process, error) 
 	if l.Limits.IdleTimeout > 0 {
 		go p.watchIdle(ctx)
 	}
-	p.forwarder.release(p.forward)
+	p.forwarder.Release(p.forward)
 	go p.supervise(ctx)
 	return p, nil
 }

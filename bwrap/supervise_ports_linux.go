@@ -7,36 +7,19 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"pinfold/egress"
 	"pinfold/event"
 	"pinfold/policy"
-)
-
-// The bounds of what is carried by port.
-const (
-	maxPortConns = 256           // of each port, at once
-	portIdle     = 4 * time.Hour // as in the proxy's tunnels
-	portTimeout  = 10 * time.Second
+	"pinfold/supervise"
 )
 
 // ports carries network.host_ports in and network.expose out.
 type ports struct {
-	list   []port
+	list   []supervise.Carrier
 	seeds  map[int]*seed // by family
 	cancel context.CancelFunc
-}
-
-// port is one listener with where its connections lead.
-type port struct {
-	l      net.Listener
-	dial   func(context.Context) (net.Conn, error)
-	via    string
-	target string
 }
 
 func (p *ports) close() {
@@ -44,7 +27,7 @@ func (p *ports) close() {
 		p.cancel()
 	}
 	for _, x := range p.list {
-		x.l.Close()
+		x.Listener.Close()
 	}
 	for _, s := range p.seeds {
 		s.close()
@@ -73,10 +56,7 @@ func (p *ports) addHostPort(fd int, use socketUse) error {
 		}
 		return err
 	}
-	number := strconv.Itoa(int(use.port))
-	p.list = append(p.list, port{l: l, via: "host_port", target: "127.0.0.1:" + number, dial: func(ctx context.Context) (net.Conn, error) {
-		return dialHost(ctx, number)
-	}})
+	p.list = append(p.list, supervise.HostPort(l, use.port))
 	return nil
 }
 
@@ -85,21 +65,6 @@ func loopback(six bool) netip.Addr {
 		return netip.IPv6Loopback()
 	}
 	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
-}
-
-// dialHost reaches a port of the host's loopback, of whichever family its
-// service is.
-func dialHost(ctx context.Context, number string) (net.Conn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", "127.0.0.1:"+number)
-	if err == nil {
-		return conn, nil
-	}
-	conn, err6 := d.DialContext(ctx, "tcp", "[::1]:"+number)
-	if err6 == nil {
-		return conn, nil
-	}
-	return nil, err
 }
 
 // listenOutside opens the ports of network.expose on the host, before
@@ -118,9 +83,9 @@ func (s *launcher) listenOutside() error {
 			if err != nil {
 				continue // no IPv6
 			}
-			s.ports.list = append(s.ports.list, port{
-				l: l, via: "expose", target: "inside:" + strconv.Itoa(int(e.Inside)),
-				dial: func(ctx context.Context) (net.Conn, error) { return s.ports.dialInside(ctx, e.Inside) },
+			s.ports.list = append(s.ports.list, supervise.Carrier{
+				Listener: l, Kind: event.Network, Via: "expose", Target: "inside:" + strconv.Itoa(int(e.Inside)),
+				Dial: func(ctx context.Context) (net.Conn, error) { return s.ports.dialInside(ctx, e.Inside) },
 			})
 		}
 	}
@@ -156,61 +121,11 @@ func (p *ports) dialInside(ctx context.Context, number uint16) (net.Conn, error)
 // servePorts starts carrying.
 func (s *launcher) servePorts(ctx context.Context) {
 	ctx, s.ports.cancel = context.WithCancel(ctx)
+	var tell func(event.Event)
+	if s.o.AllFlows {
+		tell = s.emit
+	}
 	for _, x := range s.ports.list {
-		s.Process.background(x.via, func() error { return s.Process.servePort(ctx, x) })
-	}
-}
-
-// servePort accepts until the listener is closed.
-func (p *Process) servePort(ctx context.Context, x port) error {
-	places := make(chan struct{}, maxPortConns)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	for {
-		conn, err := x.l.Accept()
-		switch {
-		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
-			if err == nil {
-				conn.Close()
-			}
-			return nil
-		case err != nil:
-			return fmt.Errorf("cannot accept connections on %s: %w", x.l.Addr(), err)
-		}
-		select {
-		case places <- struct{}{}:
-			wg.Go(func() {
-				defer func() { <-places }()
-				p.carry(ctx, x, conn)
-			})
-		default:
-			conn.Close()
-		}
-	}
-}
-
-// carry is one connection of a port.
-func (p *Process) carry(ctx context.Context, x port, conn net.Conn) {
-	began := time.Now()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	defer stop()
-	dialing, cancel := context.WithTimeout(ctx, portTimeout)
-	defer cancel()
-	to, err := x.dial(dialing)
-	if err != nil {
-		if tcp, ok := conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // refused, as far as can be told by now
-		}
-		conn.Close()
-		return
-	}
-	end := context.AfterFunc(ctx, func() { to.Close() })
-	defer end()
-	up, down, _ := egress.Relay(conn, to, portIdle)
-	if p.o.Events != nil && p.o.AllFlows {
-		p.o.Events.Emit(event.Event{
-			Time: time.Now(), Run: p.o.Run, Kind: event.Network, Action: event.Allowed, Target: x.target,
-			Via: x.via, Up: up, Down: down, Duration: time.Since(began),
-		})
+		s.Process.background(x.Via, func() error { return x.Serve(ctx, tell) })
 	}
 }

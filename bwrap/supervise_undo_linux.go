@@ -57,7 +57,7 @@ func (s *launcher) undo(cause error) error {
 	err = errors.Join(err, s.release())
 	s.output.abandon()
 	s.relay.finish(s.released && err == nil)
-	s.forwarder.stop()
+	s.forwarder.Stop()
 	if s.engine != nil {
 		s.engine.Close()
 	}

@@ -20,6 +20,7 @@ import (
 	"pinfold/egress"
 	"pinfold/plan"
 	"pinfold/policy"
+	"pinfold/supervise"
 )
 
 // startTimeout bounds the time from sandbox-exec's start to the command's.
@@ -56,7 +57,7 @@ func start(ctx context.Context, tool string, l *Launch, o StartOptions) (*Proces
 	defer stop()
 	s := &launcher{Process: newProcess(l, o, end), tool: tool}
 	if o.Forward {
-		s.forwarder = newForwarder(func(sig unix.Signal) { cancel(interrupted(sig, nil)) })
+		s.forwarder = supervise.Forward(func(sig unix.Signal) { cancel(interrupted(sig, nil)) }, unix.SIGTSTP)
 	}
 	err := s.run(launching, run)
 	s.closeEnds()
@@ -68,7 +69,7 @@ func start(ctx context.Context, tool string, l *Launch, o StartOptions) (*Proces
 		end()
 		return nil, err
 	}
-	s.forwarder.release(s.Process.forward)
+	s.forwarder.Release(s.Process.forward)
 	go s.Process.supervise(run)
 	return s.Process, nil
 }
@@ -266,7 +267,7 @@ func (s *launcher) await(ctx context.Context) error {
 		err := d.Decode(&o)
 		switch {
 		case errors.Is(err, io.EOF) && ready:
-			s.forwarder.hold()
+			s.forwarder.Hold()
 			return nil
 		case err != nil && ctx.Err() != nil:
 			return context.Cause(ctx)

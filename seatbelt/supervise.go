@@ -17,6 +17,7 @@ import (
 	"pinfold/event"
 	"pinfold/plan"
 	"pinfold/policy"
+	"pinfold/supervise"
 )
 
 // Process is a command that runs inside its boundary.
@@ -27,7 +28,7 @@ type Process struct {
 	cmd       *exec.Cmd
 	root      plan.Process
 	gone      chan struct{} // the command has ended and was reaped
-	forwarder *forwarder
+	forwarder *supervise.Forwarder
 	relay     *relay
 	egress    Egress
 	listener  net.Listener
@@ -158,7 +159,7 @@ func (p *Process) supervise(ctx context.Context) {
 func (p *Process) cleanUp() error {
 	p.watcher.stop()
 	p.relay.finish()
-	p.forwarder.stop()
+	p.forwarder.Stop()
 	var err error
 	if p.egress != nil {
 		err = p.egress.Close()

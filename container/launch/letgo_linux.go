@@ -40,7 +40,7 @@ func (s *launcher) letGo(ctx, serving context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	s.forwarder.hold()
+	s.forwarder.Hold()
 	if err := s.talk.send(wire.EncodeSignal(wire.Go)); err != nil {
 		return s.brokeOff(ctx, err)
 	}

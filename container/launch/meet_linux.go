@@ -14,6 +14,7 @@ import (
 
 	"pinfold/container"
 	"pinfold/stub/wire"
+	"pinfold/supervise"
 )
 
 // meeting is where the stub calls: a socket in the directory that the
@@ -187,7 +188,7 @@ type endedEarly struct{ state container.State }
 func (e *endedEarly) Error() string {
 	text := fmt.Sprintf("the container ended before the stub said anything (%s, exit code %d)", e.state.Status, e.state.ExitCode)
 	if e.state.Error != "" {
-		text += ": " + printable(e.state.Error)
+		text += ": " + supervise.Printable(e.state.Error)
 	}
 	return text
 }

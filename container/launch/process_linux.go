@@ -18,6 +18,7 @@ import (
 	"pinfold/plan"
 	"pinfold/policy"
 	"pinfold/stub/wire"
+	"pinfold/supervise"
 )
 
 // Process is a command that runs in its container.
@@ -32,10 +33,10 @@ type Process struct {
 	stub    stubProcess
 	cgroups cgroups
 
-	forwarder *forwarder
+	forwarder *supervise.Forwarder
 	egress    Egress
 	proxy     net.Listener
-	carriers  []carrier
+	carriers  []supervise.Carrier
 	serving   sync.WaitGroup
 	unserve   context.CancelFunc
 	unwatch   chan struct{} // closed when no socket matters any more
@@ -226,7 +227,7 @@ func (p *Process) finish() {
 		p.o.Terminal.Finish(err == nil)
 	}
 	p.streams.finish()
-	p.forwarder.stop()
+	p.forwarder.Stop()
 	p.err = errors.Join(p.err, p.boundary.finish(), p.endServing())
 	p.exit = p.result(state, err == nil, oom > 0 || state.OOM)
 	if err == nil {

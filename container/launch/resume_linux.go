@@ -12,6 +12,7 @@ import (
 	"pinfold/lease"
 	"pinfold/plan"
 	"pinfold/stub/wire"
+	"pinfold/supervise"
 )
 
 // resumeTime bounds the wait for the stub of a container whose supervisor has
@@ -56,8 +57,8 @@ func Resume(ctx context.Context, o Options, s *plan.Stored) (*Process, error) {
 	}
 	go p.hear()
 	if o.Forward {
-		p.forwarder = newForwarder(nil)
-		p.forwarder.release(p.forward)
+		p.forwarder = supervise.Forward(nil)
+		p.forwarder.Release(p.forward)
 	}
 	go p.supervise(ctx)
 	return p, nil

@@ -16,8 +16,12 @@ func (p *Process) serveAll(ctx context.Context) {
 	if p.proxy != nil {
 		p.background("the proxy", func() error { return p.egress.Serve(ctx, p.proxy) })
 	}
+	var tell func(event.Event)
+	if p.o.AllFlows {
+		tell = p.o.emit
+	}
 	for _, c := range p.carriers {
-		p.background(c.via+" "+c.target, func() error { return c.serve(ctx, &p.o) })
+		p.background(c.Via+" "+c.Target, func() error { return c.Serve(ctx, tell) })
 	}
 }
 

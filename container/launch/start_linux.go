@@ -17,6 +17,7 @@ import (
 	"pinfold/plan"
 	"pinfold/policy"
 	"pinfold/stub/wire"
+	"pinfold/supervise"
 )
 
 // startTimeout bounds the time from the plan to the command's start. Engines
@@ -67,7 +68,7 @@ func start(ctx context.Context, o Options) (*Process, error) {
 	defer stop()
 	s := &launcher{Process: newProcess(o)}
 	if o.Forward {
-		s.forwarder = newForwarder(func(sig unix.Signal) { cancel(interrupted(sig, nil)) })
+		s.forwarder = supervise.Forward(func(sig unix.Signal) { cancel(interrupted(sig, nil)) })
 	}
 	if err := s.run(launching, ctx); err != nil {
 		err = asLaunchError(launching, ctx, err)
@@ -81,7 +82,7 @@ func start(ctx context.Context, o Options) (*Process, error) {
 		go p.watchIdle(ctx)
 	}
 	go p.hear()
-	p.forwarder.release(p.forward)
+	p.forwarder.Release(p.forward)
 	go p.supervise(ctx)
 	return p, nil
 }
@@ -376,7 +377,7 @@ func (p *Process) takeListeners(pk *packet) error {
 		p.proxy, list = list[0], list[1:]
 	}
 	for i, l := range list {
-		p.carriers = append(p.carriers, hostPort(l, p.o.Launch.HostPorts[i]))
+		p.carriers = append(p.carriers, supervise.HostPort(l, p.o.Launch.HostPorts[i]))
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (s *launcher) undo(cause error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), confirmTime)
 	defer cancel()
 	var errs []error
-	s.forwarder.stop()
+	s.forwarder.Stop()
 	if s.streams != nil {
 		s.streams.began()
 		s.talk.close()

@@ -1,4 +1,4 @@
-package bwrap
+package supervise
 
 import (
 	"errors"
@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takeListener makes a listener of a descriptor that came out of the sandbox,
+// TakeListener makes a listener of a descriptor that came out of a boundary,
 // after checking that it is what was asked for: a TCP socket that listens on
-// that very address. It lives in the sandbox's network namespace, where
-// accept(2) doesn't care to be.
-func takeListener(fd int, want string) (net.Listener, error) {
+// that very address. It lives in the network namespace inside, where accept(2)
+// doesn't care to be. The descriptor is taken either way.
+func TakeListener(fd int, want string) (net.Listener, error) {
 	err := checkListener(fd, want)
 	f := os.NewFile(uintptr(fd), "listener "+want)
 	defer f.Close() // FileListener has its own copy
