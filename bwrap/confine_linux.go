@@ -35,7 +35,7 @@ func (s *launcher) confine(ctx context.Context) error {
 		return err
 	}
 	s.baseline = s.tree.Stats()
-	return nil
+	return s.holdScope()
 }
 
 // blame names the limit that a launch has failed for: what it took to get
@@ -71,7 +71,7 @@ func (p *Process) release() error {
 	if p.tree == nil {
 		return nil
 	}
-	p.used = p.tree.Stats()
+	p.used = p.stats()
 	if err := p.tree.Remove(context.Background()); err != nil {
 		return fmt.Errorf("cannot end the sandbox's cgroup: %w", err)
 	}
@@ -158,4 +158,5 @@ type treeState struct {
 	used, baseline cgroup.Stats
 	idle           bool    // the idle timeout ended the run
 	output         *output // nil where silence doesn't matter
+	held           *heldScope
 }

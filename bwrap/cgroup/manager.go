@@ -18,6 +18,10 @@ type Manager interface {
 	StartScope(ctx context.Context, unit string, l Limits, processes []int) error
 }
 
+// Fleeting reports whether the cgroup goes with its last process, as a scope
+// of systemd's does: what it has used must be read before.
+func (t *Tree) Fleeting() bool { return t.manager != nil }
+
 // startScope has the manager make the cgroup. What it made is looked at: a
 // manager that leaves a limit out (a controller that wasn't delegated to it)
 // says nothing.
