@@ -161,9 +161,11 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := &client{s: s, ctx: ctx, conn: conn, br: bufio.NewReaderSize(conn, smallHead)}
-	c.pid, c.program = s.peerOf(conn)
 	conn.SetReadDeadline(time.Now().Add(s.limits.Head))
 	first, err := c.br.Peek(1)
+	// Not before: whoever made the connection for the client tells of it
+	// before the client can send.
+	c.pid, c.program = s.peerOf(conn)
 	switch {
 	case err != nil:
 	case first[0] == socks5Version:

@@ -334,3 +334,29 @@ func TestUnannouncedFlow(t *testing.T) {
 		t.Errorf("%d connections went out", n)
 	}
 }
+
+// Whose connection to the proxy it is may be told only after it was accepted,
+// but always before the program can send.
+func TestPeerOfTheProxy(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, labConfig{})
+	c := newCaptured(t, l)
+	r := c.tr.Route(netip.MustParseAddrPort(l.addr), true, nobody)
+	conn, err := net.Dial("tcp", l.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for deadline := time.Now().Add(10 * time.Second); l.server.Active() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not accepted")
+		}
+	}
+	time.Sleep(20 * time.Millisecond) // for a proxy that would ask too soon
+	r.Started(conn.LocalAddr().(*net.TCPAddr).AddrPort())
+	io.WriteString(conn, "CONNECT denied.example:443 HTTP/1.1\r\n\r\n")
+	ev := l.events.wait(t, func(e event.Event) bool { return e.Via == "connect" })
+	if ev.PID != 42 || ev.Program != "/bin/program" {
+		t.Errorf("got %+v", ev)
+	}
+}
