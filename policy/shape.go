@@ -194,7 +194,11 @@ func either(expected string, shapes map[nodeKind]shape) shape {
 	read := func(d *decoder, n *node, at string) {
 		s, ok := shapes[n.kind]
 		if !ok {
-			d.fail(n, at, fmt.Sprintf("it is %s and must be %s", n.kind, expected), kindHint(n, stringNode))
+			hint := kindHint(n, stringNode)
+			if n.kind == numberNode {
+				hint = "" // in quotes it would be none of these, either
+			}
+			d.fail(n, at, fmt.Sprintf("it is %s and must be %s", n.kind, expected), hint)
 			return
 		}
 		s.read(d, n, at)
