@@ -159,18 +159,17 @@ func TestTerminalShell(t *testing.T) {
 	inner("tty", "/dev/pts/0")
 	inner("stty size", "30 111")
 	must(t, pty.Setsize(c.tty, &pty.Winsize{Rows: 41, Cols: 99}))
-	time.Sleep(200 * time.Millisecond) // the signal has no echo
-	inner("stty size", "41 99")
-	c.typeIn("sleep 1000\n")
-	c.see("sleep 1000\r\n")
-	time.Sleep(200 * time.Millisecond) // until it is in front
+	inner(`until [ "$(stty size)" = "41 99" ]; do :; done`, "") // the signal has no echo
+	// The shell says nothing when a job is in front, so the job does. It forks
+	// no more: a process that waits in vfork(2) can't be stopped.
+	c.typeIn(`sh -c 'trap "echo on\"\"ward" CONT; echo run""ning; read x; read x'` + "\n")
+	c.see("running\r\n")
 	c.typeIn("\x1a")
 	c.see("Stopped")
 	c.see("INNER> ")
 	inner("jobs", "Stopped")
 	c.typeIn("fg\n")
-	c.see("sleep 1000\r\n")
-	time.Sleep(200 * time.Millisecond)
+	c.see("onward\r\n")
 	c.typeIn("\x03")
 	c.see("INNER> ")
 	inner("echo $?", "130")

@@ -85,15 +85,16 @@ func TestInteractiveShell(t *testing.T) {
 	s.await("42\r\n")
 	s.await("/dev/pts/")
 	s.await("31 97")
-	s.send("sleep 100\n")
-	s.await("sleep 100")
-	time.Sleep(300 * time.Millisecond) // the shell reports nothing when a job is in front
+	// The shell reports nothing when a job is in front, so the job does.
+	const job = "sh -c 'echo run\"\"ning; exec sleep 100'\n"
+	s.send(job)
+	s.await("running\r\n")
 	s.send("\x03")
 	s.await("ready> ")
 	s.send("echo after $?\n")
 	s.await("after 130")
-	s.send("sleep 100\n")
-	time.Sleep(300 * time.Millisecond)
+	s.send(job)
+	s.await("running\r\n")
 	s.send("\x1a")
 	s.await("Stopped")
 	s.send("jobs; kill %1; fg; echo fg done\n")

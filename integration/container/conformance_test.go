@@ -18,13 +18,14 @@ func TestConformance(t *testing.T) {
 	everyEngine(t, func(t *testing.T, l *lab) {
 		e := l.connect(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		defer cancel()
+		t.Cleanup(cancel)
 		subject := conformance.Subject{Unique: owner(t), Run: func(script string) container.Spec { return l.shell(t, e, script) }}
 		if err := conformance.Check(ctx, e, subject); err != nil {
 			t.Fatal(err)
 		}
 		for i, c := range conformance.Broken(e) {
 			t.Run(c.Name, func(t *testing.T) {
+				t.Parallel()
 				s := subject
 				s.Unique += strconv.Itoa(i)
 				err := conformance.Try(ctx, c.Provider, s, c.Promise)

@@ -208,7 +208,7 @@ func (p *pen) start(more map[string]any, script string, flags ...string) *runnin
 func (p *pen) begin(more map[string]any, script string, flags ...string) *running {
 	p.t.Helper()
 	r := &running{pen: p, record: filepath.Join(p.state, "record-"+fmt.Sprint(time.Now().UnixNano())), stdout: &buffer{}, stderr: &buffer{}, ended: make(chan struct{})}
-	r.cmd = p.command(context.Background(), p.args(more, "echo up; "+script, append(flags, "--record", r.record)...)...)
+	r.cmd = p.command(context.Background(), p.args(more, announced(script), append(flags, "--record", r.record)...)...)
 	r.cmd.Stdout, r.cmd.Stderr = r.stdout, r.stderr
 	if err := r.cmd.Start(); err != nil {
 		p.t.Fatal(err)
@@ -219,6 +219,17 @@ func (p *pen) begin(more map[string]any, script string, flags ...string) *runnin
 	}()
 	p.t.Cleanup(func() { _ = r.cmd.Process.Kill() })
 	return r
+}
+
+// announced has a script say "up": first of all, but behind a trap that it
+// begins with, so that a signal finds it set.
+func announced(script string) string {
+	const end = "TERM; "
+	trap, rest, found := strings.Cut(script, end)
+	if found && strings.HasPrefix(script, "trap ") {
+		return trap + end + "echo up; " + rest
+	}
+	return "echo up; " + script
 }
 
 func (r *running) over() bool {
