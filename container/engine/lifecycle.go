@@ -144,7 +144,7 @@ func (e *Engine) Signal(ctx context.Context, r container.Ref, sig syscall.Signal
 	return nil
 }
 
-// Stop sends SIGTERM, after the grace SIGKILL, and goes by what Inspect says
+// Stop sends the stop signal, after the grace SIGKILL, and goes by what Inspect says
 // then, not by the answer.
 func (e *Engine) Stop(ctx context.Context, r container.Ref, grace time.Duration) error {
 	if err := e.own(ctx, r); err != nil {
