@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -85,16 +86,31 @@ func (s *launcher) undo(cause error) error {
 	return errors.Join(append(errs, s.Process.err)...)
 }
 
+// discardTries and discardPause bound how long an engine may refuse.
+const (
+	discardTries = 5
+	discardPause = 200 * time.Millisecond
+)
+
 // discard ends and removes the container. The stub ends by itself once nobody
-// talks to it, and an engine may refuse to remove what is just ending.
-func (s *launcher) discard(ctx context.Context) error {
-	if err := s.o.Provider.Stop(ctx, s.ref, 0); err != nil {
-		return fmt.Errorf("cannot end the container: %w", err)
+// talks to it, and an engine may refuse to stop or to remove what is just
+// ending. A removal kills, too, so that it may come first.
+func (s *launcher) discard(ctx context.Context) (err error) {
+	for try := range discardTries {
+		if try > 0 {
+			select {
+			case <-ctx.Done():
+				return err
+			case <-time.After(discardPause):
+			}
+		}
+		stopped := s.o.Provider.Stop(ctx, s.ref, 0)
+		if err = s.o.Provider.Remove(ctx, s.ref); err == nil {
+			return nil
+		}
+		err = fmt.Errorf("cannot remove the container: %w", errors.Join(err, stopped))
 	}
-	if err := s.o.Provider.Remove(ctx, s.ref); err != nil {
-		return fmt.Errorf("cannot remove the container: %w", err)
-	}
-	return nil
+	return err
 }
 
 // writeFailure notes the end of a launch whose plan was pinned.
