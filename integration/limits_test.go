@@ -131,7 +131,7 @@ func TestLimitsHold(t *testing.T) {
 		}
 	})
 	t.Run("detached daemon", func(t *testing.T) {
-		o, _ := l.limited(t, doc{"pids": 40, "timeout": "1s"}, "sh", "-c", "(setsid setsid sleep 7531 &); exec sleep 60")
+		o, _ := l.limited(t, doc{"pids": 40, "timeout": "3s"}, "sh", "-c", "(setsid setsid sleep 7531 &); exec sleep 60")
 		if o.Reason != "timeout" || o.hits("timeout") != 1 || processesOf("sleep\x007531") > 0 {
 			t.Errorf("got %+v, left: %d", o, processesOf("sleep\x007531"))
 		}
@@ -176,7 +176,7 @@ func TestLimitsWithoutCgroups(t *testing.T) {
 		}
 	})
 	t.Run("stubborn tree", func(t *testing.T) {
-		o, _ := l.limited(t, doc{"timeout": "1s"}, "sh", "-c", "trap '' TERM; (trap '' TERM; setsid sleep 7532) & while :; do sleep 1; done")
+		o, _ := l.limited(t, doc{"timeout": "3s"}, "sh", "-c", "trap '' TERM; (trap '' TERM; setsid sleep 7532) & while :; do sleep 1; done")
 		if o.Reason != "timeout" || o.Stop != "kill" || processesOf("sleep\x007532") > 0 {
 			t.Errorf("got %+v", o)
 		}

@@ -82,7 +82,8 @@ func TestResult(t *testing.T) {
 		if r.Usage == nil || r.Usage.CPUMS <= 0 && l.name != "podman-rootless" {
 			t.Errorf("usage %+v", r.Usage)
 		}
-		r, a = p.resultOf(nil, `trap '' TERM; while :; do sleep 0.1; done`, "--timeout", "1s", "--grace", "500ms")
+		// The timeout counts from the launch's beginning.
+		r, a = p.resultOf(nil, `trap '' TERM; while :; do sleep 0.1; done`, "--timeout", "5s", "--grace", "500ms")
 		if r.Exit != 124 || r.Reason != "timeout" || r.Stop != "kill" || a.code != 124 {
 			t.Errorf("%+v\n%v", r, a)
 		}
