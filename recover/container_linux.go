@@ -193,8 +193,11 @@ func (r *Run) signalContainer(sig unix.Signal) error {
 	if err == nil {
 		return nil
 	}
-	// It may just have ended, which an engine has its own words for.
-	if s, ierr := r.c.engine.Inspect(ctx, r.c.ref); errors.Is(err, container.ErrNoContainer) || ierr == nil && s.Status != container.Running {
+	// It may just be ending, which an engine has its own words for, before it
+	// says so itself.
+	ending, cancel := context.WithTimeout(ctx, dyingTime*time.Millisecond)
+	defer cancel()
+	if _, werr := r.c.engine.Wait(ending, r.c.ref); werr == nil || errors.Is(errors.Join(err, werr), container.ErrNoContainer) {
 		return ErrEnded
 	}
 	return err

@@ -15,7 +15,7 @@
 // Linux tells nobody whether a process is under Landlock; what the record
 // says of it is reported, not proven. A record is as good as its directory:
 // it must be the caller's own, of mode 0700, and outside every grant, which
-// the launch saw to. An adopter runs as the user who launched, or as root.
+// the launch saw to. An adopter runs as the user who launched.
 //
 // The name of the package shadows the builtin recover in its files, so none
 // of them handles panics.

@@ -165,6 +165,7 @@ func TestRefuted(t *testing.T) {
 		"no parent":       {nil, func(c *recover.Claim) { c.Parent = 0 }, recover.ProofParent},
 		"another parent":  {nil, func(c *recover.Claim) { c.Parent = os.Getpid() }, recover.ProofOnlyRoot},
 		"reused pid":      {func(r *plan.Root) { r.Supervisor.StartTicks-- }, nil, recover.ProofOnlyRoot},
+		"another owner":   {func(r *plan.Root) { r.Owner++ }, nil, recover.ProofRoot},
 		"another program": {func(r *plan.Root) { r.Exe.Ino++ }, nil, recover.ProofExecutable},
 		"a copied record": {func(*plan.Root) {}, nil, recover.ProofHoldsRecord},
 	} {
@@ -192,6 +193,8 @@ func TestRefuted(t *testing.T) {
 		"fewer filters":        {func(r *plan.Root) { r.Filters["command"]++ }, recover.ProofPrivileges},
 		"another pid 1 filter": {func(r *plan.Root) { r.Filters["init"]-- }, recover.ProofPrivileges},
 		"other users":          {func(r *plan.Root) { r.UIDMap = "7 7 1" }, recover.ProofMaps},
+		"other groups":         {func(r *plan.Root) { r.GIDMap = "7 7 1" }, recover.ProofMaps},
+		"no mount table":       {func(r *plan.Root) { r.Mounts = nil }, recover.ProofMounts},
 		"one mount gone":       {func(r *plan.Root) { r.Mounts = append(r.Mounts, `"/proc/sys" 0:1 "/" tmpfs ro`) }, recover.ProofMounts},
 		"one mount more":       {func(r *plan.Root) { r.Mounts = r.Mounts[1:] }, recover.ProofMounts},
 	} {

@@ -231,7 +231,9 @@ func pretend(t *testing.T, script string) *lookAlike {
 	l.supervisor = cmd
 	t.Cleanup(func() {
 		for _, pid := range append([]int{cmd.Process.Pid}, l.chain...) {
-			_ = unix.Kill(pid, unix.SIGKILL)
+			for _, beside := range append(childrenOf(pid), pid) {
+				_ = unix.Kill(beside, unix.SIGKILL)
+			}
 		}
 		_ = cmd.Wait()
 	})
@@ -246,7 +248,7 @@ func chainBelow(t *testing.T, pid int) []int {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		var chain []int
-		for at := firstChild(pid); at > 0 && len(chain) < 3; at = firstChild(at) {
+		for at := firstParent(pid); at > 0 && len(chain) < 3; at = firstParent(at) {
 			chain = append(chain, at)
 		}
 		if len(chain) == 3 {
@@ -257,16 +259,34 @@ func chainBelow(t *testing.T, pid int) []int {
 	return nil
 }
 
+// firstParent is the first child that has one itself, or the first.
+func firstParent(pid int) int {
+	for _, child := range childrenOf(pid) {
+		if firstChild(child) > 0 {
+			return child
+		}
+	}
+	return firstChild(pid)
+}
+
 func firstChild(pid int) int {
+	for _, child := range childrenOf(pid) {
+		return child
+	}
+	return 0
+}
+
+func childrenOf(pid int) []int {
+	var out []int
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, list := range lists {
 		b, _ := os.ReadFile(list)
-		if fields := strings.Fields(string(b)); len(fields) > 0 {
-			n, _ := strconv.Atoi(fields[0])
-			return n
+		for _, s := range strings.Fields(string(b)) {
+			n, _ := strconv.Atoi(s)
+			out = append(out, n)
 		}
 	}
-	return 0
+	return out
 }
 
 // forge writes the root file that a launch of this shape would have.
@@ -331,12 +351,16 @@ func TestLookAlike(t *testing.T) {
 		why    string
 		root   bool
 	}{
-		"outside":           {`sh -c 'sleep 1000; true'; true`, recover.ProofInit, "not the first of a pid namespace", false},
-		"the host's net":    {bwrap + "--unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup " + chain, recover.ProofNamespaces, "own net namespace", false},
-		"the host's pid":    {`exec unshare --user --map-root-user --mount --net sh -c 'sh -c "sleep 1000; true"; true'`, recover.ProofBubblewrap, "", false},
-		"the host's user":   {bwrap + "--unshare-pid --unshare-net --unshare-ipc --unshare-uts --unshare-cgroup " + chain, recover.ProofNamespaces, "own user namespace", true},
-		"the host's mounts": {`exec unshare --user --map-root-user --fork --pid --net sh -c 'sleep 1000; true'`, recover.ProofBubblewrap, "", false},
-		"no filter":         {bwrap + "--unshare-all --unshare-user --cap-drop ALL " + chain, recover.ProofPrivileges, "no seccomp filter", false},
+		"outside":            {`sh -c 'sleep 1000; true'; true`, recover.ProofInit, "not the first of a pid namespace", false},
+		"the host's net":     {bwrap + "--unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup " + chain, recover.ProofNamespaces, "own net namespace", false},
+		"the host's user":    {bwrap + "--unshare-pid --unshare-net --unshare-ipc --unshare-uts --unshare-cgroup " + chain, recover.ProofNamespaces, "own user namespace", true},
+		"only pid shared":    {sharing("pid"), recover.ProofInit, "not the first of a pid namespace", false},
+		"only net shared":    {sharing("net"), recover.ProofNamespaces, "own net namespace", false},
+		"only mounts shared": {sharing("mnt"), recover.ProofNamespaces, "own mnt namespace", false},
+		"only user shared":   {sharing("user"), recover.ProofNamespaces, "own user namespace", true},
+		"one beside":         {"sleep 1000 & " + bwrap + "--unshare-all --unshare-user --cap-drop ALL " + chain, recover.ProofInit, "run 2 processes", false},
+		"capabilities":       {bwrap + "--unshare-all --unshare-user --cap-add CAP_NET_RAW " + chain, recover.ProofPrivileges, "has capabilities", false},
+		"no filter":          {bwrap + "--unshare-all --unshare-user --cap-drop ALL " + chain, recover.ProofPrivileges, "no seccomp filter", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.root && os.Geteuid() != 0 {
