@@ -50,11 +50,11 @@ func TestLimits(t *testing.T) {
 func TestIdle(t *testing.T) {
 	everyEngine(t, func(t *testing.T, l *lab) {
 		p := newPen(t, l)
-		idle := map[string]any{"limits": map[string]any{"idle_timeout": "1s"}}
+		idle := map[string]any{"limits": map[string]any{"idle_timeout": "3s"}}
 		if r, a := p.resultOf(idle, `echo a; sleep 30`); r.Exit != 124 || r.Reason != "timeout" || a.stdout != "a\n" {
 			t.Errorf("%+v\n%v", r, a)
 		}
-		if got := p.wrap(idle, `for i in 1 2 3 4 5; do echo $i; sleep 0.4; done`); got.code != 0 || got.stdout != "1\n2\n3\n4\n5\n" {
+		if got := p.wrap(idle, `for i in 1 2 3 4 5; do echo $i; sleep 0.8; done`); got.code != 0 || got.stdout != "1\n2\n3\n4\n5\n" {
 			t.Errorf("%v", got)
 		}
 	})
