@@ -63,6 +63,9 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 // planned notes what the launch is, once that is decided.
 func (o *outcome) planned(g *guarded) {
+	if o.sink == nil {
+		return
+	}
 	pl := g.launch.planned()
 	if digest, err := pl.Digest(); err == nil { // one that has none can't be pinned, and so won't run
 		o.result.Digest = digest
