@@ -38,17 +38,21 @@ func withHostDevices(checks []wire.Check) []wire.Check {
 }
 
 // takeTried takes the stub's word that the claims of the plan hold, after
-// comparing that it has tried what it was to try, and puts it on record.
-func (s *launcher) takeTried(body []byte) error {
+// comparing that it has tried what it was to try.
+func (s *launcher) takeTried(body []byte) (wire.Canaries, error) {
 	c, err := wire.DecodeTried(body)
 	if err != nil {
-		return s.stubError("the stub's account of what it tried is wrong", err)
+		return c, s.stubError("the stub's account of what it tried is wrong", err)
 	}
 	paths := c.Denied + c.ReadOnly + c.Writable + c.Left
 	if paths != len(s.setup.Checks) || c.Calls != len(s.setup.Calls) || c.Hosts != 1 {
-		return s.stubError("the stub hasn't tried what it was to try", nil)
+		return c, s.stubError("the stub hasn't tried what it was to try", nil)
 	}
-	s.tried = true
+	return c, nil
+}
+
+// noteTried puts it on record.
+func (s *launcher) noteTried(c wire.Canaries) error {
 	if s.o.Record == nil {
 		return nil
 	}

@@ -117,16 +117,11 @@ func (s *launcher) takeFilter(pk *packet, o notify.Options) error {
 	return nil
 }
 
-// letGo lets the stub go on, once everything that the command needs is there
-// and everything that must be known about it is written down.
+// letGo lets the stub compare and try once everything that the command needs
+// is there and watched, and become the command once everything that must be
+// known about it is written down, which takes about as long.
 func (s *launcher) letGo(ctx, serving context.Context) error {
-	st, err := s.family.armed(ctx)
-	if err != nil {
-		return s.stubError("bubblewrap isn't ready", err)
-	}
-	written := make(chan error, 1)
-	go func() { written <- s.writeRoot(st) }()
-	if err := cmp.Or(s.watchBoundary(ctx), <-written); err != nil { // of a stub that has ended, the first one says more
+	if err := s.watchBoundary(ctx); err != nil {
 		return err
 	}
 	if err := s.serveAll(ctx, serving); err != nil {
@@ -134,25 +129,47 @@ func (s *launcher) letGo(ctx, serving context.Context) error {
 	}
 	s.servePorts(context.WithoutCancel(serving))
 	s.answer()
+	if err := s.goOn(ctx); err != nil {
+		return err
+	}
+	written := make(chan error, 1)
+	go func() { written <- s.writeRoot(ctx) }()
+	tried, err := s.awaitTried(ctx)
+	if err = cmp.Or(err, <-written); err != nil { // of a stub that has ended, the first one says more
+		return err
+	}
 	if s.relay != nil {
 		s.relay.start()
 		s.released = true
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	s.forwarder.Hold()
-	if err := s.Process.control.sendGo(); err != nil {
-		return s.brokeOff(ctx, err)
+	if err := s.goOn(ctx); err != nil {
+		return err
 	}
-	if err := s.awaitCommand(ctx); err != nil {
+	if err := cmp.Or(s.noteTried(tried), s.awaitCommand(ctx)); err != nil {
 		return err
 	}
 	s.relay.open()
 	return nil
 }
 
-func (s *launcher) writeRoot(st status) error {
+// goOn lets the stub take its next steps.
+func (s *launcher) goOn(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := s.Process.control.sendGo(); err != nil {
+		return s.brokeOff(ctx, err)
+	}
+	return nil
+}
+
+// writeRoot writes down what runs, as soon as it can't outlive this process.
+func (s *launcher) writeRoot(ctx context.Context) error {
+	st, err := s.family.armed(ctx)
+	if err != nil {
+		return s.stubError("bubblewrap isn't ready", err)
+	}
 	if s.o.Record == nil {
 		return nil
 	}
@@ -193,9 +210,28 @@ func (s *launcher) serveAll(ctx, serving context.Context) error {
 	return s.serveTransparent(context.WithoutCancel(serving))
 }
 
-// awaitCommand waits for the stub to say that all is well, and then for the
-// command to be executed: the stub's end of the socket closes with the exec,
-// or, with a terminal, a pidfd of the command comes.
+// awaitTried waits for the stub to say that all is as ordered, and holds.
+func (s *launcher) awaitTried(ctx context.Context) (wire.Canaries, error) {
+	stop := s.Process.control.until(ctx)
+	defer stop()
+	pk, err := s.Process.control.receive()
+	if err != nil {
+		return wire.Canaries{}, s.brokeOff(ctx, err)
+	}
+	defer pk.close()
+	t, err := wire.PacketType(pk.body)
+	switch {
+	case err == nil && t == wire.Failed:
+		return wire.Canaries{}, pk.failure()
+	case err == nil && t == wire.Tried && len(pk.fds) == 0:
+		return s.takeTried(pk.body)
+	}
+	return wire.Canaries{}, s.stubError("the stub said what it shouldn't", err)
+}
+
+// awaitCommand waits for the command to be executed: the stub's end of the
+// socket closes with the exec, or, with a terminal, a pidfd of the command
+// comes.
 func (s *launcher) awaitCommand(ctx context.Context) error {
 	stop := s.Process.control.until(ctx)
 	defer stop()
@@ -212,11 +248,7 @@ func (s *launcher) awaitCommand(ctx context.Context) error {
 		switch {
 		case err == nil && t == wire.Failed:
 			err = pk.failure()
-		case err == nil && t == wire.Tried && !s.tried && len(pk.fds) == 0:
-			if err = s.takeTried(pk.body); err == nil {
-				continue
-			}
-		case err == nil && t == wire.Ready && s.tried && !ready && len(pk.fds) == 0:
+		case err == nil && t == wire.Ready && !ready && len(pk.fds) == 0:
 			ready = true
 			continue
 		case err == nil && t == wire.Started && ready && s.relay.hasInput() && len(pk.fds) == 1:

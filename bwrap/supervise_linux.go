@@ -108,7 +108,9 @@ func newLauncher(l *Launch, o StartOptions) *launcher {
 	if p.o.State == "" {
 		p.o.State = l.Plan.Paths.State
 	}
-	return &launcher{Process: p, setup: l.Setup, stubEnd: -1, null: [2]int{-1, -1}}
+	s := &launcher{Process: p, setup: l.Setup, stubEnd: -1, null: [2]int{-1, -1}}
+	s.setup.Hold = true
+	return s
 }
 
 // run takes the steps in order. ctx ends the launch, serving the run.

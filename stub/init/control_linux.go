@@ -62,7 +62,7 @@ func sendOn(socket int, b []byte, fds []int) error {
 	}
 }
 
-// awaitGo waits for the supervisor's one packet. No descriptor is taken from
+// awaitGo waits for the one packet that the supervisor sends. No descriptor is taken from
 // it: there is no room for a control message.
 func awaitGo() *wire.Failure {
 	buf := make([]byte, 64)

@@ -10,8 +10,9 @@
 //  4. proves that the boundary is the one that was ordered: no capability, no
 //     way to gain one, a seccomp filter, and every path of the Grant the very
 //     object the guard saw;
-//  5. applies Landlock, limits, umask and directory; and
-//  6. becomes the command.
+//  5. applies Landlock, umask and directory, and tries what the plan claims;
+//  6. waits for another Go, where the orders say so; and
+//  7. sets the limits and becomes the command.
 //
 // Anything that isn't as ordered ends it with status 125 and one Failed
 // packet that says what; there is no step it skips. Its own descriptors, the

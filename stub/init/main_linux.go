@@ -85,6 +85,11 @@ func enter(s *wire.Setup, terminal int) *wire.Failure {
 	if f := try(s); f != nil {
 		return f
 	}
+	if s.Hold {
+		if f := awaitGo(); f != nil {
+			return f
+		}
+	}
 	if s.ShareSignals {
 		if f := shareSignals(); f != nil {
 			return f

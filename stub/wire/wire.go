@@ -10,6 +10,7 @@
 //	stub -> supervisor  Hello   (SCM_CREDENTIALS: the pid; SCM_RIGHTS: see [Greeting])
 //	supervisor -> stub  Go
 //	stub -> supervisor  Tried   (what the plan claims holds; see [Canaries])
+//	supervisor -> stub  Go      (where [Setup.Hold] says to wait for it)
 //	stub -> supervisor  Ready   (everything checked; exec is the next system call)
 //	        or          Failed  (nothing ran, or exec failed)
 //
@@ -103,6 +104,9 @@ type Setup struct {
 	Landlock   Landlock
 	// Umask of the caller.
 	Umask int
+	// Hold: wait for another Go after Tried, so that the supervisor can go on
+	// with its own work while the stub compares.
+	Hold bool
 	// Limits are rlimits (resource, soft, hard) set just before exec.
 	Limits []Rlimit
 	// IgnoreSignals are the signals that the caller ignored (nohup's SIGHUP)

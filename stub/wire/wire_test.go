@@ -31,6 +31,7 @@ func full() *wire.Setup {
 		},
 		Landlock:      wire.Landlock{Enabled: true, Writable: []string{"/w"}, WriteFiles: []string{"/dev/null"}, Scope: true},
 		Umask:         0o27,
+		Hold:          true,
 		Limits:        []wire.Rlimit{{Resource: 7, Soft: 1, Hard: math.MaxUint64}},
 		IgnoreSignals: 1,
 		Calls:         []wire.Call{{Name: "unshare", Number: 272, Args: [6]uint64{math.MaxUint64, 0, 1, 2, 3, 4}, Errno: 1}, {Name: "socket"}},
