@@ -7,11 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 
 	"pinfold/plan"
-	"pinfold/stub"
 )
 
 // versionsFile remembers bubblewrap's version in the state directory.
@@ -27,18 +25,23 @@ type Ahead struct {
 	steps   []string // everything that the way to bubblewrap leads through
 	machine Machine
 	err     error
+	stub    chan *os.File // the stub in a sealed memfd, or nil
 }
 
 // LookAhead begins to look. It runs nothing: until the guard has answered,
 // what is found on the PATH may be the command's own. So it succeeds only for
 // a bubblewrap whose version an earlier launch wrote into the state directory.
 func LookAhead(ctx context.Context, path, state string) *Ahead {
-	a := &Ahead{ctx: ctx, path: path, cache: filepath.Join(state, versionsFile), done: make(chan struct{})}
+	a := &Ahead{ctx: ctx, path: path, cache: filepath.Join(state, versionsFile), done: make(chan struct{}), stub: make(chan *os.File, 1)}
 	go func() {
 		defer close(a.done)
 		a.machine, a.err = a.look()
 	}()
-	go func() { _, _ = stub.Binary(runtime.GOARCH) }() // who needs it finds it read, or the error again
+	go func() {
+		defer close(a.stub)
+		a.stub <- holdStub()
+		plan.Prime()
+	}()
 	return a
 }
 

@@ -1,9 +1,14 @@
 package bwrap
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold/stub"
 )
 
 // fingerprint tells a program from what stood at its path before: a new one
@@ -15,4 +20,35 @@ func fingerprint(path string) (string, error) {
 		return "", fmt.Errorf("cannot look at %q: %w", path, err)
 	}
 	return fmt.Sprintf("%s %d:%d %d %d.%d", path, st.Dev, st.Ino, st.Size, st.Ctim.Sec, st.Ctim.Nsec), nil
+}
+
+// holdStub puts the stub into a file for bubblewrap, before anybody knows
+// whether there will be a launch: its million and a half bytes take longer than
+// the guard. If it can't, the launch says why.
+func holdStub() *os.File {
+	p, err := stub.Open(runtime.GOARCH)
+	if err != nil {
+		return nil
+	}
+	fd, err := filledMemfd(DataStub, p.WriteTo)
+	if err != nil {
+		return nil
+	}
+	return os.NewFile(uintptr(fd), DataStub)
+}
+
+// takeStub hands a descriptor of that file over, once; -1 is that there is none.
+func (a *Ahead) takeStub() int {
+	if a == nil {
+		return -1
+	}
+	f := <-a.stub
+	if f == nil {
+		return -1
+	}
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return -1
+	}
+	return fd
 }

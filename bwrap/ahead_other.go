@@ -2,7 +2,12 @@
 
 package bwrap
 
-import "errors"
+import (
+	"errors"
+	"os"
+)
 
 // fingerprint needs Linux, as everything that runs bubblewrap does.
 func fingerprint(string) (string, error) { return "", errors.ErrUnsupported }
+
+func holdStub() *os.File { return nil }

@@ -1,7 +1,6 @@
 package bwrap
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -61,31 +60,16 @@ type loss struct {
 // Error says it in one line.
 func (l *loss) Error() string { return fmt.Sprintf("the boundary was lost at %q: %s", l.path, l.why) }
 
-// watchBoundary begins to watch. It is called while the stub waits for its Go,
-// so that what changes from here on is noticed, and what has changed before is
-// what the stub compares.
-func (s *launcher) watchBoundary(ctx context.Context) error {
-	b, err := newBoundary(s.Process)
-	if errors.Is(err, errEnding) || err != nil && alive(s.family.stubFD) != nil {
-		return s.brokeOff(ctx, errClosed)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot watch the boundary: %w", err)
-	}
-	s.boundary = b
-	go b.loop()
-	return nil
-}
-
+// newBoundary lays the watches. What changes from here on is noticed, and what
+// has changed before is what the stub compares.
 func newBoundary(p *Process) (*boundary, error) {
 	b := &boundary{
-		launch: p.launch, judge: p.launch.judge, init: p.family.init.pid, root: -1, table: -1, wake: -1, mountNS: -1, userNS: -1, done: make(chan struct{}), noted: map[string]bool{},
+		launch: p.launch, judge: p.launch.judge, root: -1, table: -1, wake: -1, mountNS: -1, userNS: -1, done: make(chan struct{}), noted: map[string]bool{},
 		notice: p.notice, emit: p.emit, kill: func() { p.Kill(BoundaryLost) },
 		makePoint: func(g Ghost) error { return p.leases.Make(g) },
 	}
-	if err := b.open(p); err != nil {
-		b.close()
-		return nil, errors.Join(err, b.taker.end())
+	if err := b.lay(p); err != nil {
+		return nil, errors.Join(err, b.abandon())
 	}
 	return b, nil
 }
@@ -103,13 +87,24 @@ func (p *Process) emit(e event.Event) {
 	}
 }
 
-// open lays the watches before it takes the first look.
-func (b *boundary) open(p *Process) (err error) {
+func (b *boundary) lay(p *Process) (err error) {
 	if b.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return err
 	}
-	// The stub's own, since it waits; bubblewrap's pid 1 has the same ones.
-	pid := p.family.stub.pid
+	b.points = pointsOf(p.launch.Setup.Checks)
+	paths := hostPaths(b.points)
+	for _, watch := range p.launch.Watches {
+		paths = append(paths, watch.Path)
+	}
+	if b.notify, err = watchNames(paths); err != nil {
+		return err
+	}
+	b.taker, err = newTaker(p)
+	return err
+}
+
+// look takes the first look, at what a process of the sandbox sees.
+func (b *boundary) look(pid int) (err error) {
 	if b.root, err = openOf(pid, "root", unix.O_PATH|unix.O_DIRECTORY); err != nil {
 		return err
 	}
@@ -121,16 +116,14 @@ func (b *boundary) open(p *Process) (err error) {
 	if err := b.openNamespaces(pid); err != nil {
 		return err
 	}
-	if b.taker, err = newTaker(p); err != nil {
-		return err
-	}
-	b.points = pointsOf(p.launch.Setup.Checks)
-	if b.notify, err = p.watching(); err != nil {
-		return err
-	}
+	ups := map[string]identity{} // most of what is covered has neighbours
 	for i := range b.points {
 		p := &b.points[i]
-		p.want, p.up = b.identify(p.path), b.identify(filepath.Dir(p.path))
+		dir := filepath.Dir(p.path)
+		if _, known := ups[dir]; !known {
+			ups[dir] = b.identify(dir)
+		}
+		p.want, p.up = b.identify(p.path), ups[dir]
 	}
 	return b.firstTable()
 }
@@ -260,11 +253,28 @@ func (b *boundary) finish() error {
 	return errors.Join(append(b.errs, b.taker.end())...)
 }
 
+// abandon ends a watch that nobody has waited for.
+func (b *boundary) abandon() error {
+	if b == nil {
+		return nil
+	}
+	b.close()
+	return b.taker.end()
+}
+
 func (b *boundary) close() {
-	closeFD(&b.root)
 	closeFD(&b.wake)
+	fds := []*int{&b.root, &b.table, &b.mountNS, &b.userNS}
+	if b.notify != nil {
+		fds = append(fds, &b.notify.fd)
+	}
+	closeLater(fds...)
+}
+
+// forget closes what the look has opened.
+func (b *boundary) forget() {
+	closeFD(&b.root)
 	closeFD(&b.mountNS)
 	closeFD(&b.userNS)
 	closeFD(&b.table)
-	b.notify.close()
 }

@@ -35,49 +35,9 @@ const nameEvents = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.I
 // selfEvents are about the directory itself.
 const selfEvents = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_UNMOUNT | unix.IN_Q_OVERFLOW
 
-// pendingNames is a watch that is being laid.
-type pendingNames struct {
-	names *names
-	err   error
-	done  chan struct{}
-}
-
-// watchSoon lays the watch while bubblewrap works: the kernel goes through all
-// that it knows of each directory, which in a large one takes milliseconds
-// (fsnotify_set_children_dentry_flags(), fs/notify/fsnotify.c). The supervisor
-// has made its mount points by then, so what it sees is the host's doing.
-func (s *launcher) watchSoon() {
-	w := &pendingNames{done: make(chan struct{})}
-	s.names = w
-	paths := hostPaths(pointsOf(s.launch.Setup.Checks))
-	for _, watch := range s.launch.Watches {
-		paths = append(paths, watch.Path)
-	}
-	go func() {
-		defer close(w.done)
-		w.names, w.err = watchNames(paths)
-	}()
-}
-
-// watching takes over the watch, once it is laid; nobody else closes it then.
-func (p *Process) watching() (*names, error) {
-	w := p.names
-	if w == nil {
-		return nil, errors.New("internal error: no watch was begun")
-	}
-	p.names = nil
-	<-w.done
-	return w.names, w.err
-}
-
-// abandonNames ends a watch that no boundary has taken over.
-func (p *Process) abandonNames() {
-	if p.names != nil {
-		n, _ := p.watching()
-		n.close()
-	}
-}
-
+// watchNames lays the watch. The kernel goes through all that it knows of each
+// directory, which in a large one takes milliseconds
+// (fsnotify_set_children_dentry_flags(), fs/notify/fsnotify.c).
 func watchNames(paths []string) (*names, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -210,21 +170,29 @@ func (n *names) close() {
 	}
 }
 
-// closeLater closes a descriptor that takes long to close. An inotify instance
+// closeLater closes descriptors that take long to close. An inotify instance
 // goes only after a grace period of the kernel's (fsnotify_destroy_group() waits
 // in fsnotify_wait_marks_destroyed(), fs/notify/mark.c), which was up to 20 ms
-// at the end of each run. A descriptor that is under way in a socket that only
-// itself leads to is closed by the kernel's collector of those instead
+// at the end of each run, and a mount namespace takes all its mounts along
+// (put_mnt_ns(), fs/namespace.c). What is under way in a socket that only itself
+// leads to is closed by the kernel's collector of those instead
 // (net/unix/garbage.c), since Linux 6.9 in a worker of the kernel's; before
 // that, and where no sockets can be made, it is closed here.
-func closeLater(fd *int) {
-	if *fd < 0 {
+func closeLater(fds ...*int) {
+	var open []int
+	for _, fd := range fds {
+		if *fd >= 0 {
+			open = append(open, *fd)
+		}
+	}
+	if len(open) == 0 {
 		return
 	}
 	if pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err == nil {
-		_ = unix.Sendmsg(pair[0], []byte{0}, unix.UnixRights(*fd, pair[0], pair[1]), nil, 0)
-		unix.Close(pair[0])
-		unix.Close(pair[1])
+		_ = unix.Sendmsg(pair[0], []byte{0}, unix.UnixRights(append(open, pair[:]...)...), nil, 0)
+		closeAll(pair[:])
 	}
-	closeFD(fd)
+	for _, fd := range fds {
+		closeFD(fd)
+	}
 }

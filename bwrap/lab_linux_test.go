@@ -166,7 +166,10 @@ func start(t *testing.T, l *bwrap.Launch, files []*os.File, command []string) re
 		if i < 0 {
 			t.Fatalf("no argument takes descriptor %q", d.Name)
 		}
-		args[i] = give(d.Content)
+		var content bytes.Buffer
+		_, err := d.WriteTo(&content)
+		must(t, err)
+		args[i] = give(content.Bytes())
 	}
 	for _, a := range args {
 		if strings.HasPrefix(a, "{fd:") {

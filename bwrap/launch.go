@@ -1,12 +1,15 @@
 package bwrap
 
 import (
+	"io"
+
 	"pinfold/bwrap/cgroup"
 	"pinfold/guard"
 	"pinfold/lease"
 	"pinfold/notify"
 	"pinfold/plan"
 	"pinfold/policy"
+	"pinfold/stub"
 	"pinfold/stub/wire"
 )
 
@@ -94,6 +97,8 @@ type Parts struct {
 
 	// hand is the program for a launch by hand, which has no supervisor.
 	hand []byte
+	// program stands for Stub.
+	program *stub.Program
 }
 
 // Launch is a Grant translated: complete, and pure data.
@@ -157,9 +162,26 @@ type Launch struct {
 // Datum is the content of one descriptor. Empty content may be /dev/null.
 type Datum struct {
 	Name    string
-	Content []byte
+	Content []byte // but the stub's: see WriteTo
 
-	sum string // SHA-256 of the content, where it is known already
+	file *stub.Program // has the content instead
+	sum  string        // SHA-256 of the content, where it is known already
+}
+
+// WriteTo writes the content.
+func (d *Datum) WriteTo(w io.Writer) (int64, error) {
+	if d.file != nil {
+		return d.file.WriteTo(w)
+	}
+	n, err := w.Write(d.Content)
+	return int64(n), err
+}
+
+func (d *Datum) size() int64 {
+	if d.file != nil {
+		return d.file.Size()
+	}
+	return int64(len(d.Content))
 }
 
 // Ghost is a mount point that shows on the host.

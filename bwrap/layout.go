@@ -112,7 +112,7 @@ func devPlaces(o Options) []place {
 			b.coverFile("/dev/console", 0, nil, plan.Mount{Access: guard.Deny.String(), Rule: builtinRule("/dev/console")})
 		}),
 		builtin(StubPath, func(b *builder) {
-			b.dataFile(StubPath, 0o555, Datum{Name: DataStub, Content: o.Parts.Stub, sum: o.Parts.StubSHA256}, plan.Mount{Access: guard.ReadOnly.String(), Rule: builtinRule("stub")})
+			b.dataFile(StubPath, 0o555, Datum{Name: DataStub, Content: o.Parts.Stub, file: o.Parts.program, sum: o.Parts.StubSHA256}, plan.Mount{Access: guard.ReadOnly.String(), Rule: builtinRule("stub")})
 		}),
 		builtin("/dev/shm", func(b *builder) { b.private("/dev/shm", builtinRule("/dev/shm")) }),
 	}

@@ -10,7 +10,7 @@ import (
 
 // embedded are the programs that this build carries for an architecture.
 func embedded(arch string, mode seccomp.Mode) (*Parts, error) {
-	program, err := stub.Binary(arch)
+	program, err := stub.Open(arch)
 	if err != nil {
 		return nil, partRefusal("stub", arch, err)
 	}
@@ -26,7 +26,7 @@ func embedded(arch string, mode seccomp.Mode) (*Parts, error) {
 	if err != nil {
 		return nil, partRefusal("seccomp filter", arch, err)
 	}
-	p := &Parts{Stub: program, StubSHA256: sum, Filter: filter, Notify: notify}
+	p := &Parts{program: program, StubSHA256: sum, Filter: filter, Notify: notify}
 	if mode == seccomp.Listed {
 		p.hand, err = seccomp.Program(arch, seccomp.Base)
 	}

@@ -37,12 +37,13 @@ func planOf(in input, m Machine, o Options, b *builder, l *Launch, md mediation)
 
 func planData(data []Datum) []plan.Data {
 	out := make([]plan.Data, 0, len(data))
-	for _, d := range data {
+	for i := range data {
+		d := &data[i]
 		sum := d.sum
 		if sum == "" {
 			sum = digest(d.Content)
 		}
-		out = append(out, plan.Data{Name: d.Name, SHA256: sum, Size: int64(len(d.Content))})
+		out = append(out, plan.Data{Name: d.Name, SHA256: sum, Size: d.size()})
 	}
 	return out
 }

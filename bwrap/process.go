@@ -67,6 +67,8 @@ type StartOptions struct {
 	// Grace is how long a stop waits between SIGTERM and SIGKILL. Zero means
 	// ten seconds, as engines have it.
 	Grace time.Duration
+	// Ahead is what the launch was translated with, where it can help.
+	Ahead *Ahead
 	// Forward hands the signals that this process gets on to the command, and
 	// makes it stop and continue with the command. A program that runs one
 	// command sets it; a library user keeps its signals.

@@ -39,8 +39,7 @@ type Process struct {
 	serving      sync.WaitGroup
 	leases       *lease.Held
 	boundary     *boundary
-	names        *pendingNames // until the boundary has it
-	capture      int           // bubblewrap's standard error
+	capture      int // bubblewrap's standard error
 
 	// The command: the stub's process, or with a terminal its child.
 	commandFD  int
@@ -48,6 +47,7 @@ type Process struct {
 
 	treeState
 
+	deaf chan struct{} // closed when the signals were given back
 	done chan struct{}
 	exit Exit
 	err  error
@@ -140,6 +140,7 @@ func (p *Process) supervise(ctx context.Context) {
 	p.err = p.cleanUp()
 	p.exit = p.result()
 	p.err = errors.Join(p.err, p.writeEnd())
+	<-p.deaf
 	p.closeFDs()
 	close(p.done)
 }
@@ -171,7 +172,11 @@ func (p *Process) cleanUp() error {
 	err = errors.Join(err, p.boundary.finish())
 	p.relay.finish(err == nil)
 	p.output.finish(err == nil)
-	p.forwarder.Stop()
+	p.deaf = make(chan struct{})
+	go func() {
+		defer close(p.deaf)
+		p.forwarder.Stop() // the runtime lets go of the signals one by one
+	}()
 	p.control.close()
 	if p.engine != nil {
 		p.engine.Close()

@@ -1,20 +1,24 @@
 package bwrap
 
+import "golang.org/x/sys/unix"
+
 // filling are files for bubblewrap that are being filled while the launch is
 // written down: the stub alone is a million and a half bytes.
 type filling struct {
-	of   []Datum
-	fds  []int
-	err  error
-	done chan struct{}
+	of     []Datum
+	ahead  *Ahead // nil, or it may have the stub
+	fds    []int
+	filter int // hangs up when the filter has been read; -1 if nothing tells
+	err    error
+	done   chan struct{}
 }
 
-func fillSoon(data []Datum) *filling {
-	f := &filling{of: data, done: make(chan struct{})}
+func fillSoon(data []Datum, a *Ahead) *filling {
+	f := &filling{of: data, ahead: a, filter: -1, done: make(chan struct{})}
 	go func() {
 		defer close(f.done)
-		for _, d := range data {
-			fd, err := memfd(d.Name, d.Content)
+		for i := range data {
+			fd, err := f.hold(&data[i])
 			if err != nil {
 				f.err = err
 				return
@@ -23,6 +27,42 @@ func fillSoon(data []Datum) *filling {
 		}
 	}()
 	return f
+}
+
+func (f *filling) hold(d *Datum) (int, error) {
+	switch {
+	case d.Name == DataSeccomp:
+		if fd, end, err := oneReading(d.Content); err == nil {
+			f.filter = end
+			return fd, nil
+		}
+	case d.file != nil:
+		if fd := f.ahead.takeStub(); fd >= 0 {
+			return fd, nil
+		}
+	}
+	return filledMemfd(d.Name, d.WriteTo)
+}
+
+// oneReading is a socket with b to be read from it, up to its end. The other one
+// hangs up when the first was closed by all who had it.
+func oneReading(b []byte) (fd, end int, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, -1, err
+	}
+	n, err := unix.SendmsgN(pair[1], b, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	if err == nil && n < len(b) {
+		err = unix.EMSGSIZE // net.core.wmem_default is tiny
+	}
+	if err == nil {
+		err = unix.Shutdown(pair[1], unix.SHUT_WR)
+	}
+	if err != nil {
+		closeAll(pair[:])
+		return -1, -1, err
+	}
+	return pair[0], pair[1], nil
 }
 
 // take waits for the files, which are the caller's from then on: one for each
@@ -37,6 +77,14 @@ func (f *filling) take() ([]int, error) {
 	return fds, nil
 }
 
+// filterRead hands over the descriptor that hangs up, or -1.
+func (f *filling) filterRead() int {
+	<-f.done
+	fd := f.filter
+	f.filter = -1
+	return fd
+}
+
 // close ends what nobody has taken.
 func (f *filling) close() {
 	if f == nil {
@@ -45,4 +93,5 @@ func (f *filling) close() {
 	<-f.done
 	closeAll(f.fds)
 	f.fds = nil
+	closeFD(&f.filter)
 }

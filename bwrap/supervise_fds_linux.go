@@ -3,6 +3,7 @@ package bwrap
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -58,29 +59,48 @@ func (in *inherited) files() []uintptr {
 // never blocks its reader, and outlives a supervisor that is killed, which a
 // pipe would not.
 func memfd(name string, b []byte) (int, error) {
+	return filledMemfd(name, func(w io.Writer) (int64, error) {
+		n, err := w.Write(b)
+		return int64(n), err
+	})
+}
+
+// filledMemfd is memfd for what writes itself.
+func filledMemfd(name string, write func(io.Writer) (int64, error)) (int, error) {
 	fd, err := newMemfd(name)
 	if err != nil {
 		return -1, err
 	}
-	if err := fill(fd, b); err != nil {
+	if _, err = write(&filler{fd: fd}); err == nil {
+		err = seal(fd, unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
+	}
+	if err != nil {
 		unix.Close(fd)
 		return -1, fmt.Errorf("cannot fill memfd %q: %w", name, err)
 	}
 	return fd, nil
 }
 
-func fill(fd int, b []byte) error {
-	for off := 0; off < len(b); {
-		n, err := unix.Pwrite(fd, b[off:], int64(off))
+// filler writes to a file and leaves its offset at zero, for whoever reads it.
+type filler struct {
+	fd  int
+	off int64
+}
+
+// Write writes all of b behind what was written before.
+func (f *filler) Write(b []byte) (int, error) {
+	done := 0
+	for done < len(b) {
+		n, err := unix.Pwrite(f.fd, b[done:], f.off)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
-			return err
+			return done, err
 		}
-		off += n
+		done, f.off = done+n, f.off+int64(n)
 	}
-	return seal(fd, unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
+	return done, nil
 }
 
 // capture is a file for bubblewrap's standard error that holds captureSize

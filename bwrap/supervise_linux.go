@@ -1,6 +1,7 @@
 package bwrap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -29,9 +30,9 @@ type launcher struct {
 	null     [2]int
 	in       inherited
 	data     *filling
+	pending  *pendingBoundary // until the Process has it
 	outcome  chan egressResult
 	released bool
-	tried    bool // the stub has tried the plan's claims
 }
 
 type egressResult struct {
@@ -118,7 +119,7 @@ func (s *launcher) run(ctx, serving context.Context) error {
 	if s.needsEgress() && s.o.Egress == nil {
 		return errors.New("internal error: the launch has listeners, and nobody serves them")
 	}
-	s.data = fillSoon(s.launch.Data)
+	s.data = fillSoon(s.launch.Data, s.o.Ahead)
 	if err := s.prepare(); err != nil {
 		return err
 	}
@@ -151,13 +152,11 @@ func (s *launcher) prepare() (err error) {
 	if s.setup.Limits, err = lowerLimits(s.setup.Limits); err != nil {
 		return err
 	}
-	if err := s.prepareStreams(); err != nil {
+	pinned := make(chan error, 1)
+	go func() { pinned <- s.pin() }()
+	err = s.prepareStreams()
+	if err = cmp.Or(err, <-pinned); err != nil {
 		return err
-	}
-	if s.o.Record != nil {
-		if s.digest, err = s.o.Record.Pin(s.launch.Plan); err != nil {
-			return err
-		}
 	}
 	if err = s.listenOutside(); err != nil {
 		return err
@@ -168,6 +167,14 @@ func (s *launcher) prepare() (err error) {
 	s.leases, err = lease.Take(lease.Request{
 		State: s.o.State, Missing: s.launch.Ghosts, Covered: covered(s.setup.Checks), Record: s.o.Record, Outlives: true,
 	})
+	return err
+}
+
+// pin writes the plan down.
+func (s *launcher) pin() (err error) {
+	if s.o.Record != nil {
+		s.digest, err = s.o.Record.Pin(s.launch.Plan)
+	}
 	return err
 }
 

@@ -5,20 +5,27 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"runtime"
 	"strings"
-	"sync"
 )
 
 // ErrNotBuilt is what [Binary] returns from a build that left the stub out.
 var ErrNotBuilt = errors.New("stub not built: run make build")
 
-// Binary is the stub for an architecture, as GOARCH names it. A build carries
+// Program is the stub for one architecture, to be read when it is needed.
+type Program struct {
+	name string
+	size int64
+}
+
+// Open finds the stub for an architecture, as GOARCH names it. A build carries
 // that of its own architecture alone: another would be a megabyte and a half
-// that nothing here can run. The bytes are everybody's, and not to be changed.
-func Binary(arch string) ([]byte, error) {
-	b, err := read()
+// that nothing here can run.
+func Open(arch string) (*Program, error) {
+	p := &Program{name: "bin/" + arch + "/init"}
+	info, err := fs.Stat(bin, p.name)
 	if arch != runtime.GOARCH {
 		err = fs.ErrNotExist
 	}
@@ -28,12 +35,35 @@ func Binary(arch string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the stub for %q: %w", arch, err)
 	}
-	return b, nil
+	p.size = info.Size()
+	return p, nil
 }
 
-// read copies the program once: [embed.FS] makes a copy at each reading, which
-// takes a millisecond.
-var read = sync.OnceValues(func() ([]byte, error) { return fs.ReadFile(bin, "bin/"+runtime.GOARCH+"/init") })
+// Size is its length in bytes.
+func (p *Program) Size() int64 { return p.size }
+
+// chunk is how much is copied at a time. All at once would be a millisecond and
+// a half, most of it for memory that is never used again.
+const chunk = 64 << 10
+
+// WriteTo writes all of it.
+func (p *Program) WriteTo(w io.Writer) (int64, error) {
+	f, err := bin.Open(p.name)
+	if err != nil {
+		return 0, err
+	}
+	n, err := io.CopyBuffer(w, f, make([]byte, chunk))
+	return n, errors.Join(err, f.Close())
+}
+
+// Binary is all of [Open] at once.
+func Binary(arch string) ([]byte, error) {
+	p, err := Open(arch)
+	if err != nil {
+		return nil, err
+	}
+	return fs.ReadFile(bin, p.name)
+}
 
 // Digest is the SHA-256 of [Binary], in hexadecimal. The build computes it:
 // to hash a million bytes takes longer than a tenth of a launch.

@@ -13,7 +13,10 @@ import (
 )
 
 // bwrapBoundary is bubblewrap's.
-type bwrapBoundary struct{ launch *bwrap.Launch }
+type bwrapBoundary struct {
+	launch *bwrap.Launch
+	ahead  *bwrap.Ahead
+}
 
 func (b bwrapBoundary) planned() *plan.Plan { return b.launch.Plan }
 
@@ -22,7 +25,9 @@ func (b bwrapBoundary) shell() (string, error) { return b.launch.Shell(), nil }
 func (b bwrapBoundary) transparent() bool { return b.launch.Transparent }
 
 func (b bwrapBoundary) start(ctx context.Context, r *oneRun) (running, error) {
-	p, err := bwrap.Start(ctx, b.launch, r.startOptions())
+	o := r.startOptions()
+	o.Ahead = b.ahead
+	p, err := bwrap.Start(ctx, b.launch, o)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +59,7 @@ func (l *prepared) translate(ahead *bwrap.Ahead, grant *guard.Grant) (boundary, 
 	if err := launch.PlaceLimits(l.cgroup); err != nil {
 		return nil, err
 	}
-	return bwrapBoundary{launch}, nil
+	return bwrapBoundary{launch, ahead}, nil
 }
 
 // systemFlags are the flags of this system alone.

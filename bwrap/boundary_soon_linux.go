@@ -1,0 +1,127 @@
+package bwrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// pendingBoundary is a watch of the boundary that is being laid while
+// bubblewrap works. The supervisor has made its mount points by then, so what
+// it sees is the host's doing.
+type pendingBoundary struct {
+	b      *boundary
+	err    error
+	filter int // hangs up once bubblewrap has read its filter, or -1
+	init   int // whose boundary was looked at, or 0
+	done   chan struct{}
+}
+
+// errTooSoon is a look that has to be taken when the stub is there.
+var errTooSoon = errors.New("nobody knows yet whose")
+
+// watchSoon begins to lay the watch. bubblewrap reads its filter when all mounts
+// are made, and then starts the stub, so that the first look is over by the time
+// that one speaks.
+func (s *launcher) watchSoon() {
+	w := &pendingBoundary{filter: s.data.filterRead(), done: make(chan struct{})}
+	s.pending = w
+	p, monitor := s.Process, s.monitor.pid
+	go func() {
+		defer close(w.done)
+		if w.b, w.err = newBoundary(p); w.err == nil && w.lookSoon(monitor) != nil {
+			w.init = 0
+			w.b.forget()
+		}
+	}()
+}
+
+// lookSoon looks once the filter was read. That it can't isn't the last word.
+func (w *pendingBoundary) lookSoon(monitor int) error {
+	if w.filter < 0 {
+		return errTooSoon
+	}
+	hung := []unix.PollFd{{Fd: int32(w.filter)}} // POLLHUP is always told, poll(2)
+	for {
+		if _, err := unix.Poll(hung, -1); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	family := children(monitor)
+	if len(family) != 1 {
+		return errTooSoon
+	}
+	w.init = family[0]
+	return w.b.look(w.init)
+}
+
+// take waits for the watch, which is the caller's then.
+func (w *pendingBoundary) take() (*boundary, error) {
+	if w == nil {
+		return nil, errors.New("internal error: no watch was begun")
+	}
+	if w.filter >= 0 {
+		_ = unix.Shutdown(w.filter, unix.SHUT_RDWR) // some other bubblewrap may keep it
+	}
+	<-w.done
+	closeFD(&w.filter)
+	return w.b, w.err
+}
+
+// abandonWatch ends a watch that was never taken.
+func (s *launcher) abandonWatch() error {
+	w := s.pending
+	s.pending = nil
+	if w == nil {
+		return nil
+	}
+	b, _ := w.take()
+	return b.abandon()
+}
+
+// watchBoundary begins to watch. It is called while the stub waits for its Go.
+func (s *launcher) watchBoundary(ctx context.Context) error {
+	w := s.pending
+	s.pending = nil
+	b, err := w.take()
+	if err == nil {
+		err = s.lookInside(b, w.init)
+	}
+	if err != nil {
+		err = errors.Join(err, b.abandon())
+	}
+	if errors.Is(err, errEnding) || err != nil && alive(s.family.stubFD) != nil {
+		return s.brokeOff(ctx, errClosed)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot watch the boundary: %w", err)
+	}
+	s.boundary = b
+	go b.loop()
+	return nil
+}
+
+// lookInside takes the first look, unless it was taken early, of the boundary
+// that the stub is in.
+func (s *launcher) lookInside(b *boundary, early int) error {
+	b.init = s.family.init.pid
+	if early == b.init && b.shownTo(s.family.stub.pid) {
+		return nil
+	}
+	b.forget()
+	return b.look(s.family.stub.pid)
+}
+
+// shownTo reports whether a process has the root directory that was looked at:
+// bubblewrap changes to it when all mounts are made.
+func (b *boundary) shownTo(pid int) bool {
+	root, err := openOf(pid, "root", unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return false
+	}
+	defer closeFD(&root)
+	have, want := identifyFD(root), identifyFD(b.root)
+	return have == want && have.err == 0 && have.mount != 0
+}
