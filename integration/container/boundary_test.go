@@ -67,12 +67,16 @@ func TestHostTakesACover(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.repository(t)
-			r := p.start(nil, `while :; do echo "[alias]" >>.git/config 2>/dev/null && exit 0; sleep 0.01; done`)
+			log := filepath.Join(p.state, "events-"+strings.ReplaceAll(name, " ", "-"))
+			r := p.start(nil, `while :; do echo "[alias]" >>.git/config 2>/dev/null && exit 0; sleep 0.01; done`, "--events", log)
 			if err := change(filepath.Join(p.workspace, ".git/config")); err != nil {
 				t.Fatal(err)
 			}
 			if code := r.wait(); code != 123 || r.stored().Exit == nil || r.stored().Exit.Reason != "boundary_lost" {
 				t.Errorf("%s: exit %d, %+v, %s", name, code, r.stored().Exit, r.stderr.String())
+			}
+			if events, err := os.ReadFile(log); err != nil || !strings.Contains(string(events), `"boundary_lost"`) || !strings.Contains(string(events), ".git/config") {
+				t.Errorf("%s: events %s, %v", name, events, err)
 			}
 		}
 	})
