@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -232,24 +231,29 @@ func (h *Host) rootWithoutSetfcap() bool { return h.UID == 0 && h.lacks(capSetfc
 // to them can a filter's no be told from the kernel's own.
 var namespaceCalls = []string{"unshare", "clone", "mount", "pivot_root"}
 
-// refusedCalls are those of them that a filter refuses. Where the kernel isn't
-// asked, docker's profile is taken for what it is.
-func (h *Host) refusedCalls() []string {
+// refusedCall is the first of them that a filter refuses, "" for none. The
+// others aren't asked: a filter may end the process for one, where it answers
+// another. Where the kernel isn't asked, docker's profile is taken for what it
+// is.
+func (h *Host) refusedCall() string {
 	calls := namespaceCalls
 	if h.lacks(capSysAdmin) {
 		calls = calls[:len(calls)-1]
 	}
 	switch {
 	case !h.filtered():
-		return nil
+		return ""
 	case h.Probe == nil && h.container() == "docker":
-		return calls
+		return calls[0]
 	case h.Probe == nil:
-		return nil
+		return ""
 	}
-	return slices.DeleteFunc(slices.Clone(calls), func(name string) bool {
-		return !errors.Is(h.Probe.Syscall(name), ErrNotThere)
-	})
+	for _, name := range calls {
+		if errors.Is(h.Probe.Syscall(name), ErrNotThere) {
+			return name
+		}
+	}
+	return ""
 }
 
 // kernelFix is what helps where the kernel refuses a call that it should have:

@@ -29,6 +29,8 @@ func (h *Host) userNamespaces(ctx context.Context) Result {
 	switch {
 	case err == nil:
 		return ok("made one")
+	case errors.Is(err, ErrKilled):
+		return fail("userns_filtered", "a seccomp filter is in force that ends what makes namespaces or mounts", h.kernelFix())
 	case !errors.Is(err, ErrNotThere):
 		return unknown("userns_unknown", err.Error())
 	}

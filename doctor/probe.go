@@ -13,6 +13,10 @@ import (
 // doesn't offer what was asked for. Any other error is "couldn't tell".
 var ErrNotThere = errors.New("not there")
 
+// ErrKilled is a filter that ends a process instead of answering it: nothing
+// more should be asked in this one.
+var ErrKilled = errors.New("ended by a seccomp filter")
+
 // Prober asks the kernel what no file tells.
 type Prober interface {
 	// Syscall asks for one of the calls in [syscalls] or [namespaceCalls], or

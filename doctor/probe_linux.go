@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -76,7 +77,16 @@ func (l *Live) Namespaces(ctx context.Context, kinds ...string) error {
 	cmd.Dir = "/"
 	cmd.WaitDelay = time.Second
 	err = cmd.Run()
-	if exit, isExit := errors.AsType[*exec.ExitError](err); isExit && exit.Exited() {
+	exit, isExit := errors.AsType[*exec.ExitError](err)
+	if !isExit {
+		return err
+	}
+	// bubblewrap says 128+n for a child of its own that a signal ended.
+	status, _ := exit.Sys().(syscall.WaitStatus)
+	if status.Signal() == unix.SIGSYS || status.ExitStatus() == 128+int(unix.SIGSYS) {
+		return fmt.Errorf("bubblewrap: %w", ErrKilled)
+	}
+	if exit.Exited() {
 		return fmt.Errorf("bubblewrap exited %d: %w", exit.ExitCode(), ErrNotThere)
 	}
 	return err

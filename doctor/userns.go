@@ -54,14 +54,14 @@ func causeUsernsClone(h *Host) (Result, bool) {
 // clone(2) with namespaces and mount(2) to whoever can't administer; others
 // allow them, and then something else is in the way.
 func causeFilter(h *Host) (Result, bool) {
-	calls := strings.Join(h.refusedCalls(), ", ")
+	call := h.refusedCall()
 	switch name := h.container(); {
-	case calls == "":
+	case call == "":
 		return Result{}, false
 	case name != "":
-		return fail("inside_container", "pinfold runs inside a container ("+name+") whose seccomp profile refuses "+calls, h.containerFix(true)), true
+		return fail("inside_container", "pinfold runs inside a container ("+name+") whose seccomp profile refuses "+call, h.containerFix(true)), true
 	}
-	return fail("userns_filtered", "a seccomp filter is in force that refuses "+calls, words("start pinfold without that filter")), true
+	return fail("userns_filtered", "a seccomp filter is in force that refuses "+call, words("start pinfold without that filter")), true
 }
 
 // causeAppArmor: Ubuntu 23.10 and later let an unprivileged user namespace
@@ -73,7 +73,7 @@ func causeAppArmor(h *Host) (Result, bool) {
 		return Result{}, false
 	case h.container() != "":
 		return fail("apparmor_userns", "kernel.apparmor_restrict_unprivileged_userns is 1 on the host, and this container's AppArmor profile doesn't allow user namespaces",
-			h.containerFix(len(h.refusedCalls()) > 0)), true
+			h.containerFix(h.refusedCall() != "")), true
 	case h.exists("etc/apparmor.d/bwrap-userns-restrict") || h.exists("etc/apparmor.d/bwrap"):
 		return fail("apparmor_profile", "AppArmor restricts user namespaces, and its profile for bwrap takes capabilities from what bwrap starts",
 			h.appArmorFix()), true

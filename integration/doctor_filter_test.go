@@ -21,7 +21,7 @@ import (
 const filterVariable = "PINFOLD_TEST_FILTER"
 
 // refusal is one call that a filter refuses, where its first argument has one
-// of the bits (0: always).
+// of the bits (0: always). Without an errno the process is ended.
 type refusal struct {
 	call  uint32
 	errno unix.Errno
@@ -39,7 +39,13 @@ var filterSets = map[string][]refusal{
 		{unix.SYS_CLONE3, unix.ENOSYS, 0},
 		{unix.SYS_SETNS, unix.EPERM, 0},
 	},
-	"mount":            {{unix.SYS_MOUNT, unix.EPERM, 0}},
+	"mount":           {{unix.SYS_MOUNT, unix.EPERM, 0}},
+	"mount, by death": {{unix.SYS_MOUNT, 0, 0}},
+	"unshare, and mount by death": {
+		{unix.SYS_UNSHARE, unix.EPERM, 0},
+		{unix.SYS_CLONE, unix.EPERM, newNamespaces},
+		{unix.SYS_MOUNT, 0, 0},
+	},
 	"seccomp":          {{unix.SYS_SECCOMP, unix.EPERM, 0}},
 	"pidfd_getfd":      {{unix.SYS_PIDFD_GETFD, unix.EPERM, 0}},
 	"process_vm_readv": {{unix.SYS_PROCESS_VM_READV, unix.EPERM, 0}},
@@ -59,6 +65,9 @@ func program(set []refusal) []unix.SockFilter {
 	var p []unix.SockFilter
 	for _, r := range set {
 		answer := unix.SECCOMP_RET_ERRNO | uint32(r.errno)
+		if r.errno == 0 {
+			answer = unix.SECCOMP_RET_KILL_PROCESS
+		}
 		p = append(p, unix.SockFilter{Code: load, K: 0})
 		if r.bits == 0 {
 			p = append(p, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ, Jf: 1, K: r.call})

@@ -193,7 +193,11 @@ func brokenMachines() map[string]brokenMachine {
 		"a profile against namespaces": {
 			where: where{filter: "namespaces"}, row: "user namespaces", codes: namespaceCodes, named: true,
 		},
-		"a profile against mount": {where: where{filter: "mount"}, row: "user namespaces", codes: namespaceCodes, named: true},
+		"a profile against mount":         {where: where{filter: "mount"}, row: "user namespaces", codes: namespaceCodes, named: true},
+		"a profile that ends what mounts": {where: where{filter: "mount, by death"}, row: "user namespaces", codes: namespaceCodes, named: true},
+		"a profile that also ends what mounts": {
+			where: where{filter: "unshare, and mount by death"}, row: "user namespaces", codes: namespaceCodes, named: true,
+		},
 		"a profile against seccomp": {
 			where: where{filter: "seccomp"}, works: true, row: "seccomp", codes: []string{"seccomp_action_missing"},
 		},
