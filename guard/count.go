@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // maxMounts bounds what a launch mounts. bubblewrap's time grows with the
@@ -24,18 +25,19 @@ func (g *gate) checkCount(entries []Entry, pins []Pin) error {
 		"deny the directories that hold the paths instead of each path")
 }
 
-// index is what tells the entries of one list apart.
-var index = regexp.MustCompile(`\[\d+\]$`)
+// index is what tells the entries of one list apart. It is compiled when it is
+// needed, since every launch would wait for it.
+var index = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\[\d+\]$`) })
 
 // causes says which lists the mounts come from, the longest first.
 func causes(entries []Entry, pins []Pin) string {
 	count := map[string]int{}
 	for _, e := range entries {
 		source := e.Rule.Source
-		if i := strings.LastIndexByte(source, ' '); i >= 0 && index.MatchString(source) {
+		if i := strings.LastIndexByte(source, ' '); i >= 0 && index().MatchString(source) {
 			source = source[i+1:]
 		}
-		count[index.ReplaceAllString(source, "")]++
+		count[index().ReplaceAllString(source, "")]++
 	}
 	if len(pins) > 0 {
 		count["directories that hold covered paths"] = len(pins)

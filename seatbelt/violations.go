@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"pinfold/event"
 )
@@ -47,8 +48,11 @@ const (
 const logPredicate = `processID == 0 AND senderImagePath == "` + sandboxImage + `" AND eventMessage CONTAINS "deny("`
 
 // message is "Sandbox: cat(4711) deny(1) file-read-data /private/etc/x"; a
-// program's name may hold blanks and brackets.
-var message = regexp.MustCompile(`^Sandbox: (.*)\((\d+)\) deny\(\d+\) ([a-z][a-z0-9*-]*)(?: (.*))?$`)
+// program's name may hold blanks and brackets. It is compiled when it is needed,
+// since every start of pinfold would wait for it.
+var message = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^Sandbox: (.*)\((\d+)\) deny\(\d+\) ([a-z][a-z0-9*-]*)(?: (.*))?$`)
+})
 
 // parseViolation reads one line of the log. What isn't a refusal of the
 // kernel's own is none: ok is false.
@@ -58,7 +62,7 @@ func parseViolation(line []byte) (v violation, ok bool) {
 		return violation{}, false
 	}
 	text, tag, _ := strings.Cut(l.Message, "\n")
-	m := message.FindStringSubmatch(text)
+	m := message().FindStringSubmatch(text)
 	if m == nil {
 		return violation{}, false
 	}
