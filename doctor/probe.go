@@ -110,7 +110,7 @@ func (h *Host) ask(list []asked, prefix string, needed, optional func(seen, fix 
 }
 
 // checkEgress says by which way what is allowed gets out on this machine.
-func checkEgress(_ context.Context, h *Host) Result {
+func checkEgress(ctx context.Context, h *Host) Result {
 	if h.Probe == nil {
 		return unknown("egress_unknown", "the kernel was not asked")
 	}
@@ -118,8 +118,11 @@ func checkEgress(_ context.Context, h *Host) Result {
 	abi, err := h.Probe.LandlockABI()
 	switch {
 	case answered != nil:
-		return warn("egress_proxy_only", "by the proxy alone, so programs have to know of proxies, and no policy may list sockets: "+answered.Error(),
-			h.kernelFix())
+		fix := h.kernelFix()
+		if r := checkYama(ctx, h); r.Status == Warn {
+			fix = r.Fix
+		}
+		return warn("egress_proxy_only", "by the proxy alone, so programs have to know of proxies, and no policy may list sockets: "+answered.Error(), fix)
 	case told != nil:
 		return warn("sockets_not_told", "transparent, for any program; but no policy may list sockets: "+told.Error(), "sudo modprobe unix_diag")
 	case err == nil && abi < wire.LandlockABI:
