@@ -84,7 +84,7 @@ func (c *client) pipeChecked(server net.Conn, check *helloCheck) (up, down int64
 		}
 		return err
 	}
-	err = t.run()
+	err = t.run(c.ctx)
 	return t.up.Load(), t.down.Load(), err
 }
 
@@ -104,7 +104,7 @@ func (c *client) pipe(server net.Conn) (up, down int64, err error) {
 	c.br = nil // an idle tunnel needs no buffer
 	c.conn.SetDeadline(time.Time{})
 	t := &tunnel{client: c.conn, server: server, idle: c.s.limits.Idle}
-	err = t.run()
+	err = t.run(c.ctx)
 	return t.up.Load() + ahead, t.down.Load(), err
 }
 

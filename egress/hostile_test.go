@@ -476,3 +476,31 @@ func TestCloseEndsEverything(t *testing.T) {
 		t.Errorf("a closed server serves: %v", err)
 	}
 }
+
+// A server that never ends its side of a tunnel doesn't outlive the proxy:
+// the lab insists that Serve returns.
+func TestEndWithServersThatHoldOn(t *testing.T) {
+	t.Parallel()
+	ln, got, done := listen(t), make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		b, _ := io.ReadAll(conn)
+		got <- string(b)
+		ln.Accept() //nolint:errcheck // until the listener is closed
+		conn.Close()
+	}()
+	// What is registered first is done last: after the proxy's end.
+	t.Cleanup(func() { ln.Close(); <-done })
+	l := newLab(t, labConfig{allow: []string{"holds.example"}})
+	l.host("holds.example", 7000, ln.Addr().String())
+	c, _ := l.connect("holds.example:7000")
+	io.WriteString(c, "bye")
+	c.Close()
+	if b := <-got; b != "bye" {
+		t.Errorf("the server got %q", b)
+	}
+}

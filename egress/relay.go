@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -38,19 +39,24 @@ type tunnel struct {
 	first func() error
 	// refused: the ends are closed already, as they should be.
 	refused atomic.Bool
+	// sent: all that the client had to say has gone up.
+	sent atomic.Bool
 }
 
 // Relay carries bytes both ways until both have ended, one fails, or nothing
 // moves for the idle time. It closes both connections.
 func Relay(client, server net.Conn, idle time.Duration) (up, down int64, err error) {
 	t := &tunnel{client: client, server: server, idle: idle}
-	err = t.run()
+	err = t.run(context.Background())
 	return t.up.Load(), t.down.Load(), err
 }
 
-// run returns once both ways have ended and both connections are closed. The
-// error is why a way ended other than by its end of file.
-func (t *tunnel) run() error {
+// run returns once both ways have ended and both connections are closed, soon
+// after the end of ctx at the latest. The error is why a way ended other than
+// by its end of file.
+func (t *tunnel) run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, t.end)
+	defer stop()
 	t.moved.Store(time.Now().UnixNano())
 	down := make(chan error, 1)
 	go func() { down <- t.oneWay(t.client, t.server, &t.down) }()
@@ -60,11 +66,24 @@ func (t *tunnel) run() error {
 	}
 	if err == nil {
 		err = t.oneWay(t.server, t.client, &t.up)
+		t.sent.Store(err == nil)
 	}
 	err = errors.Join(err, <-down)
 	t.client.Close()
 	t.server.Close()
 	return err
+}
+
+// end closes both ends, whatever moves. The client has gone by then; a server
+// that never ends its side would be waited for. What has gone up stays sent:
+// only a way that breaks off ends in a reset.
+func (t *tunnel) end() {
+	t.client.Close()
+	if t.sent.Load() {
+		t.server.Close()
+		return
+	}
+	reset(t.server)
 }
 
 // oneWay copies src to dst and passes the end of file on. A failure must not
