@@ -3,11 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -84,46 +82,6 @@ func (b *bench) burst() error {
 		took[i] = time.Since(began)
 	}
 	b.rows = append(b.rows, row{fmt.Sprintf("%d launches at once, against bubblewrap", b.atOnce), ms(took[0]), ms(took[1]), times(took[0], took[1]), "all succeed"})
-	return nil
-}
-
-// memory reads the supervisor's resident memory while a command waits.
-func (b *bench) memory() error {
-	policy, err := b.write("network.json", map[string]any{"write": []string{"{workspace}"}, "network": map[string]any{"allow": []string{"host.example"}}})
-	if err != nil {
-		return err
-	}
-	for _, p := range []struct{ name, file string }{{"no host allowed", b.policy}, {"with its proxy", policy}} {
-		argv := b.wrap(p.file, "sh", "-c", "echo ready; read x")
-		cmd := exec.Command(argv[0], argv[1:]...)
-		cmd.Dir = b.ws
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			return err
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			return err
-		}
-		if err := cmd.Start(); err != nil {
-			return err
-		}
-		_, err = io.ReadFull(out, make([]byte, len("ready\n")))
-		status, readErr := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
-		if err := errors.Join(err, readErr, in.Close()); err != nil {
-			return err
-		}
-		_ = cmd.Wait() // read fails at the end of its input
-		rss := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(status)
-		if rss == nil {
-			return errors.New("cannot read the supervisor's memory")
-		}
-		kb, err := strconv.Atoi(string(rss[1]))
-		if err != nil {
-			return err
-		}
-		b.rows = append(b.rows, row{"resident memory of the supervisor, " + p.name, fmt.Sprintf("%.1f MiB", float64(kb)/1024), "", "", "under 20 MiB"})
-	}
 	return nil
 }
 

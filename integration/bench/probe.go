@@ -23,6 +23,9 @@ func probe(args []string) error {
 	if err != nil {
 		return err
 	}
+	if args[0] == "tunnels" {
+		return holdTunnels(args[1], n)
+	}
 	measure, ok := map[string]func(string, int) (time.Duration, error){
 		"connect": medianConnect, "unix": unixConnects, "one-by-one": oneByOne, "at-once": atOnce,
 	}[args[0]]
