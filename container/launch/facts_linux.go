@@ -83,7 +83,7 @@ func checkSpaces(got map[string]uint64, p *plan.Plan) error {
 	for name := range p.OwnSpaces() {
 		if got[name] == here[name] {
 			return &policy.Refusal{
-				Reason: policy.Unavailable, Code: "namespace_shared", Subject: name,
+				Reason: policy.Unavailable, Code: "layer_missing", Subject: name,
 				Why: fmt.Sprintf("cannot launch: %s has left the container in the host's %s namespace", p.Backend, name),
 				Fix: "use the process tier, or another engine",
 			}
