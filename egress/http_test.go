@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -350,6 +351,7 @@ func TestBigTransfersArriveWhole(t *testing.T) {
 	l.raw("raw.example", 1, func(c net.Conn) { io.Copy(c, c) })
 	l.web("web.example", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, io.LimitReader(&pattern{}, size)) }))
 	conn, br := l.connect("raw.example:1")
+	conn.SetDeadline(time.Now().Add(2 * time.Minute)) // a busy machine takes long
 	go func() {
 		io.Copy(conn, io.LimitReader(&pattern{}, size))
 		conn.CloseWrite()
@@ -380,17 +382,17 @@ func comparePattern(t *testing.T, r io.Reader, size int64) {
 	t.Helper()
 	want, buf, scratch := &pattern{}, make([]byte, 64<<10), make([]byte, 64<<10)
 	var n int64
-	for {
-		m, err := r.Read(buf)
+	var err error
+	for err == nil {
+		var m int
+		m, err = r.Read(buf)
 		want.Read(scratch[:m])
 		if !bytes.Equal(buf[:m], scratch[:m]) {
 			t.Fatalf("bytes differ after %d", n)
 		}
-		if n += int64(m); err != nil {
-			break
-		}
+		n += int64(m)
 	}
-	if n != size {
-		t.Errorf("got %d bytes, want %d", n, size)
+	if n != size || !errors.Is(err, io.EOF) {
+		t.Errorf("got %d bytes, want %d: %v", n, size, err)
 	}
 }
