@@ -32,6 +32,11 @@ func ran(pkg, last string, tests ...string) (lines []string) {
 	return append(lines, `{"Action":"`+result+`","Package":"`+pkg+`"}`)
 }
 
+// output is a line that a test or, with none named, its package prints.
+func output(pkg, test, text string) string {
+	return `{"Action":"output","Package":"` + pkg + `","Test":"` + test + `","Output":"` + text + `\n"}`
+}
+
 // TestWhatRunsAgain: the failed tests alone, and nothing where that would hide
 // something.
 func TestWhatRunsAgain(t *testing.T) {
@@ -42,10 +47,15 @@ func TestWhatRunsAgain(t *testing.T) {
 		want  string // "": nothing
 	}{
 		"a success":                 {good, ""},
-		"a failure":                 {append(ran("q", "FAIL", "TestC=pass", "TestD=fail"), good...), "q ^(TestD)$\n"},
-		"two":                       {ran("q", "FAIL", "TestC=fail", "TestD=fail", "TestE=pass"), "q ^(TestC|TestD)$\n"},
-		"of several, once":          {ran("q", "FAIL", "TestC/x=fail", "TestC/y=fail", "TestC=fail"), "q ^(TestC)$\n"},
-		"in two packages":           {append(ran("q", "FAIL", "TestC=fail"), ran("r", "FAIL", "TestC=fail")...), "q ^(TestC)$\nr ^(TestC)$\n"},
+		"a failure":                 {append(ran("q", "FAIL", "TestC=pass", "TestD=fail"), good...), "q ^(TestD)$ !TestD\n"},
+		"two":                       {ran("q", "FAIL", "TestC=fail", "TestD=fail", "TestE=pass"), "q ^(TestC|TestD)$ !TestC !TestD\n"},
+		"of several, once":          {ran("q", "FAIL", "TestC/x=fail", "TestC/y=fail", "TestC/z=pass", "TestC=fail"), "q ^(TestC)$ !TestC !TestC/x !TestC/y TestC/z\n"},
+		"in one with leaks":         {ran("leaky", "FAIL", "TestC=fail", "TestD/x=pass", "TestD=pass"), "leaky ^(TestC|TestD)$ !TestC TestD TestD/x\n"},
+		"the same, by go test":      {ran("pinfold/leaky", "FAIL", "TestC=pass", "TestD=fail"), "pinfold/leaky ^(TestD|TestC)$ !TestD TestC\n"},
+		"a complaint at the end":    {append(ran("q", "FAIL", "TestC=fail"), output("q", "", "cannot stop it")), ""},
+		"a race":                    {append(ran("q", "FAIL", "TestC=fail"), output("q", "TestC", "WARNING: DATA RACE")), ""},
+		"go test's own last words":  {append(ran("q", "FAIL", "TestC=fail"), output("q", "", "exit status 1"), output("q", "", `FAIL\tq\t0.002s`)), "q ^(TestC)$ !TestC\n"},
+		"in two packages":           {append(ran("q", "FAIL", "TestC=fail"), ran("r", "FAIL", "TestC=fail")...), "q ^(TestC)$ !TestC\nr ^(TestC)$ !TestC\n"},
 		"a panic":                   {append(ran("q", "", "TestC=fail", "TestD"), good...), ""},
 		"a panic in the last one":   {ran("q", "", "TestC=pass", "TestD=fail"), ""},
 		"a time-out":                {ran("q", "", "TestC=pass", "TestD"), ""},
@@ -62,7 +72,7 @@ func TestWhatRunsAgain(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "again")
 			var out strings.Builder
-			err := run(strings.NewReader(strings.Join(c.lines, "\n")), &out, options{label: "unit", retry: file})
+			err := run(strings.NewReader(strings.Join(c.lines, "\n")), &out, options{label: "unit", retry: file, together: "other leaky"})
 			if (err == nil) != (name == "a success") {
 				t.Errorf("error %v", err)
 			}
@@ -94,7 +104,23 @@ func TestSecondRun(t *testing.T) {
 		},
 		"one doesn't run": {
 			ran("p", "PASS", "TestC=pass"),
-			"unit                     2 passed, 1 failed, 0 skipped\n2 passed, 1 failed, 0 skipped\nflaky: unit: p TestC\n", true,
+			"unit                     2 passed, 2 failed, 0 skipped\n2 passed, 2 failed, 0 skipped\nflaky: unit: p TestC\n", true,
+		},
+		"what failed is skipped": {
+			append(ran("p", "PASS", "TestB/x=skip", "TestB/y=pass", "TestB=pass", "TestC=pass"), output("p", "TestB/x", "no such kernel")),
+			"unit                     3 passed, 1 failed, 1 skipped\n3 passed, 1 failed, 1 skipped\nflaky: unit: p TestC\n", true,
+		},
+		"what failed is left out": {
+			ran("p", "PASS", "TestB/y=pass", "TestB=pass", "TestC=pass"),
+			"unit                     3 passed, 1 failed, 0 skipped\n3 passed, 1 failed, 0 skipped\nflaky: unit: p TestC\n", true,
+		},
+		"what passed is left out": {
+			ran("p", "PASS", "TestB/x=pass", "TestB=pass", "TestC=pass"),
+			"unit                     3 passed, 1 failed, 0 skipped\n3 passed, 1 failed, 0 skipped\nflaky: unit: p TestC\n", true,
+		},
+		"a leak": {
+			append(ran("p", "PASS", "TestB/x=pass", "TestB/y=pass", "TestB=pass", "TestC=pass"), `{"Action":"fail","Package":"p"}`),
+			"unit                     4 passed, 0 failed, 0 skipped\n4 passed, 0 failed, 0 skipped\nflaky: unit: p TestB\nflaky: unit: p TestC\n", true,
 		},
 		"a panic": {
 			ran("p", "", "TestB/x", "TestC=pass"),
@@ -104,12 +130,16 @@ func TestSecondRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
+			skips := filepath.Join(dir, "skips")
+			if err := os.WriteFile(skips, []byte("unit TestB/x no such kernel\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			again, totals := filepath.Join(dir, "again"), filepath.Join(dir, "totals")
 			var out, sum strings.Builder
 			if err := run(strings.NewReader(strings.Join(first, "\n")), &out, options{label: "unit", totals: totals, retry: again}); err == nil {
 				t.Error("the first run is a success")
 			}
-			err := run(strings.NewReader(strings.Join(c.second, "\n")), &out, options{label: "unit", totals: totals, after: again})
+			err := run(strings.NewReader(strings.Join(c.second, "\n")), &out, options{label: "unit", skips: skips, totals: totals, after: again})
 			if (err != nil) != c.wantErr {
 				t.Errorf("error %v", err)
 			}
@@ -123,7 +153,7 @@ func TestSecondRun(t *testing.T) {
 // What can't be read is no list of nothing.
 func TestBadList(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"p", "p TestA", "p ^(TestA)"} {
+	for _, text := range []string{"p", "p TestA", "p ^(TestA)", "p ^(TestA)$", "p ^(TestA)$ TestA", "p TestA !TestA"} {
 		file := filepath.Join(t.TempDir(), "again")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -8,8 +8,13 @@
 // The first form prints what failed, one line of counts, and adds the counts
 // to FILE. If nothing but tests failed, each of them to its end, it writes LIST:
 // a line for each package with the tests to run once more, as a regular
-// expression for -run. The second form counts that run; what passes in it is
-// flaky. The third prints the sum of all lines of FILE, and what was flaky.
+// expression for -run, and the names of all that has to pass then. With
+// -together the packages that it names run again with all of their tests. The
+// second form counts that run; a test of which all passes in it is flaky. The
+// third prints the sum of all lines of FILE, and what was flaky.
+//
+// What a second run can't show is a fault that lies in the order of tests, or
+// in two that run at the same time: it may pass when one of them runs alone.
 package main
 
 import (
@@ -34,12 +39,13 @@ func main() {
 	sum := flag.String("sum", "", "print the sum of this file and stop")
 	retry := flag.String("retry", "", "file to write the failed tests to, if they may run once more")
 	after := flag.String("after", "", "file of the tests that this run runs once more")
+	together := flag.String("together", "", "packages, by their paths and with spaces between, that run once more with all of their tests")
 	flag.Parse()
 	var err error
 	if *sum != "" {
 		err = printSum(os.Stdout, *sum)
 	} else {
-		err = run(os.Stdin, os.Stdout, options{*label, *skips, *totals, *retry, *after})
+		err = run(os.Stdin, os.Stdout, options{*label, *skips, *totals, *retry, *after, *together})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "tally:", err)
@@ -48,7 +54,7 @@ func main() {
 }
 
 // options are the flags of the first two forms.
-type options struct{ label, skips, totals, retry, after string }
+type options struct{ label, skips, totals, retry, after, together string }
 
 // counts are the results of one run. Flaky are the tests that it ran because
 // they had failed, and that passed.
@@ -81,7 +87,9 @@ type tally struct {
 	output   map[key][]string
 	results  map[key]string
 	parents  map[key]bool
-	whole    map[string]bool // packages whose tests all ran
+	whole    map[string]bool   // packages whose tests all ran
+	late     map[string]string // what a package said once they had
+	together []string
 	expected []skip
 }
 
@@ -89,7 +97,7 @@ func newTally(label string, expected []skip) *tally {
 	return &tally{
 		counts:  counts{Label: label},
 		output:  map[key][]string{},
-		results: map[key]string{}, parents: map[key]bool{}, whole: map[string]bool{}, expected: expected,
+		results: map[key]string{}, parents: map[key]bool{}, whole: map[string]bool{}, late: map[string]string{}, expected: expected,
 	}
 }
 
@@ -99,6 +107,7 @@ func run(in io.Reader, out io.Writer, o options) error {
 		return err
 	}
 	t := newTally(o.label, expected)
+	t.together = strings.Fields(o.together)
 	scan := bufio.NewScanner(in)
 	scan.Buffer(nil, 16<<20)
 	for scan.Scan() {
@@ -153,11 +162,7 @@ func (t *tally) add(text string, out io.Writer) {
 	switch l.Action {
 	case "output":
 		t.output[k] = append(t.output[k], l.Output)
-		// The test binary's own last word: it doesn't come after a panic, which a
-		// time-out is as well, or an exit, and then tests are left that never ran.
-		if l.Test == "" && (l.Output == "FAIL\n" || l.Output == "PASS\n") {
-			t.whole[l.Package] = true
-		}
+		t.addLast(l)
 	case "build-output":
 		fmt.Fprint(out, l.Output)
 	case "run", "start":
@@ -172,6 +177,23 @@ func (t *tally) add(text string, out io.Writer) {
 		t.results[key{l.ImportPath, ""}] = "fail"
 	}
 }
+
+// addLast looks for the test binary's own last word: it doesn't come after a
+// panic, which a time-out is as well, or an exit, and then tests are left that
+// never ran. What comes after it is a TestMain's complaint, or a race outside
+// of the tests.
+func (t *tally) addLast(l line) {
+	switch {
+	case l.Test != "":
+	case !t.whole[l.Package]:
+		t.whole[l.Package] = l.Output == "FAIL\n" || l.Output == "PASS\n"
+	case !goTestsOwn.MatchString(l.Output):
+		t.late[l.Package] += l.Output
+	}
+}
+
+// goTestsOwn is what "go test" itself says of a test binary that has ended.
+var goTestsOwn = regexp.MustCompile(`^(exit status \d+|(FAIL|ok  )\t.*|)\n$`) //nolint:gochecknoglobals // compiled once
 
 // keys are all tests and packages, in order.
 func (t *tally) keys() []key {
