@@ -60,6 +60,9 @@ type loss struct {
 // Error says it in one line.
 func (l *loss) Error() string { return fmt.Sprintf("the boundary was lost at %q: %s", l.path, l.why) }
 
+// LostAt is the place. It tells a loss from an error of the watch itself.
+func (l *loss) LostAt() string { return l.path }
+
 // newBoundary lays the watches. What changes from here on is noticed, and what
 // has changed before is what the stub compares.
 func newBoundary(p *Process) (*boundary, error) {

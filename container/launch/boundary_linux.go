@@ -41,6 +41,22 @@ func (e *errLost) Error() string {
 	return fmt.Sprintf("the boundary was lost at %q: %s", e.path, e.why)
 }
 
+// LostAt is the place.
+func (e *errLost) LostAt() string { return e.path }
+
+// lossIn is the loss of the boundary that an error is about, here or in the
+// watch of names, and nil if it is about something else.
+func lossIn(err error) error {
+	var lost interface {
+		error
+		LostAt() string
+	}
+	if !errors.As(err, &lost) {
+		return nil
+	}
+	return lost
+}
+
 // watchBoundary begins to watch, while the stub waits for its Go: what changes
 // from here on is noticed, and what has changed before the stub compares. A
 // supervisor that takes over has the points of the first one.
@@ -76,7 +92,7 @@ func (p *Process) watchBoundary(points []Point) error {
 	}
 	p.boundary = b
 	go b.loop()
-	return p.watchSockets()
+	return p.watchSockets(points != nil)
 }
 
 func (b *boundary) open(pid int) (err error) {

@@ -24,6 +24,9 @@ const resumeTime = 30 * time.Second
 // queues is served. The command's standard streams are what they were: those
 // that went through the first supervisor have ended with it.
 //
+// A boundary that was lost meanwhile ends the run as it would have then: the
+// Process ends with [BoundaryLost].
+//
 // o needs no Launch, Dirs or Streams: they are the record's.
 func Resume(ctx context.Context, o Options, s *plan.Stored) (*Process, error) {
 	if s.Container == nil || s.Root == nil || s.Exit != nil || o.Record == nil {
@@ -44,7 +47,9 @@ func Resume(ctx context.Context, o Options, s *plan.Stored) (*Process, error) {
 	}
 	p := newProcess(o)
 	p.ref = container.Ref{Provider: s.Container.Provider, Daemon: s.Container.Daemon, Endpoint: s.Container.Endpoint, ID: s.Container.ID}
-	if err := p.resume(ctx, s); err != nil {
+	err = p.resume(ctx, s)
+	lost := lossIn(err)
+	if err != nil && lost == nil {
 		expire()
 		return nil, errors.Join(err, p.letBe())
 	}
@@ -59,6 +64,9 @@ func Resume(ctx context.Context, o Options, s *plan.Stored) (*Process, error) {
 	if o.Forward {
 		p.forwarder = supervise.Forward(nil)
 		p.forwarder.Release(p.forward)
+	}
+	if lost != nil {
+		p.lose(lost)
 	}
 	go p.supervise(ctx)
 	return p, nil
@@ -101,19 +109,33 @@ func (p *Process) resume(ctx context.Context, s *plan.Stored) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := p.watchBoundary(points); err != nil {
-		return err
-	}
 	if p.o.Launch.Proxy != "" {
 		if p.egress, err = p.o.Egress(); err != nil {
 			return fmt.Errorf("cannot make the proxy: %w", err)
 		}
+	}
+	if err := p.watchBoundary(points); err != nil {
+		return p.foundLost(err)
 	}
 	if err := p.noteResumed(); err != nil {
 		return err
 	}
 	p.serveAll(context.WithoutCancel(ctx))
 	return nil
+}
+
+// foundLost is what a watch that didn't begin comes to. A container whose
+// boundary was lost while nobody watched isn't left alone: this process
+// supervises its end, even if that can't be noted.
+func (p *Process) foundLost(err error) error {
+	lost := lossIn(err)
+	if lost == nil {
+		return err
+	}
+	if err := p.noteResumed(); err != nil {
+		p.o.notice(fmt.Sprintf("cannot note who ends the container: %v", err))
+	}
+	return lost
 }
 
 // recall learns what went on before.

@@ -15,8 +15,9 @@ import (
 const socketsEvery = 500 * time.Millisecond
 
 // watchSockets ends the run once a unix socket that isn't listed shows in it,
-// which the command could connect to.
-func (p *Process) watchSockets() error {
+// which the command could connect to. One that shows at once is refused, or,
+// of a container that runs already, a loss.
+func (p *Process) watchSockets(running bool) error {
 	if p.o.Launch.Reach == nil {
 		return nil
 	}
@@ -24,7 +25,10 @@ func (p *Process) watchSockets() error {
 		return errors.New("internal error: sockets are to be watched, and nobody says which there are")
 	}
 	path, rule, bad, err := p.lookForSockets()
-	if err == nil && bad {
+	switch {
+	case err == nil && bad && running:
+		err = reached(path, rule)
+	case err == nil && bad:
 		err = container.SocketRefusal(path, rule)
 	}
 	if err != nil {
@@ -43,8 +47,7 @@ func (p *Process) watchSockets() error {
 			}
 			path, rule, bad, err := p.lookForSockets()
 			if bad {
-				why := fmt.Sprintf("somebody listens on a unix socket there, in what %q grants, and it can be connected to (%s)", rule.Text, container.SocketFix)
-				err = &errReached{errLost{path, why}}
+				err = reached(path, rule)
 			}
 			if err != nil {
 				p.lose(err)
@@ -53,6 +56,12 @@ func (p *Process) watchSockets() error {
 		}
 	})
 	return nil
+}
+
+// reached is the loss that a socket is.
+func reached(path string, rule guard.Rule) error {
+	why := fmt.Sprintf("somebody listens on a unix socket there, in what %q grants, and it can be connected to (%s)", rule.Text, container.SocketFix)
+	return &errReached{errLost{path, why}}
 }
 
 // lookForSockets is the first socket that shows and isn't listed.

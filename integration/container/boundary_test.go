@@ -3,11 +3,14 @@
 package container_test
 
 import (
+	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // repository makes the workspace one, as the lab's user has it.
@@ -80,4 +83,65 @@ func TestHostTakesACover(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestResumeFindsALoss: what the host changed while nobody supervised ends the
+// run as soon as somebody takes over, as it would have at once.
+func TestResumeFindsALoss(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		secret, socket := filepath.Join(p.workspace, "secret"), filepath.Join(p.workspace, "s")
+		for _, c := range []struct {
+			name, reason, at string
+			change           func()
+		}{
+			{"a mount point that was removed", "boundary_lost", secret, func() {
+				if err := os.Remove(secret); err != nil {
+					t.Fatal(err)
+				}
+				p.until("the command makes its own", func() bool { return p.there("secret/evil") })
+			}},
+			{"a socket in the grant", "socket_in_grant", socket, func() {
+				s, err := net.Listen("unix", socket)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { s.Close() })
+				p.give(socket)
+			}},
+		} {
+			r := p.start(missingNames, `while :; do mkdir -p secret/evil 2>/dev/null; sleep 0.05; done`)
+			r.killSupervisor()
+			c.change()
+			log := filepath.Join(p.state, "events-"+c.reason)
+			got := p.resumeTo(log, r.record)
+			if e := r.stored().Exit; got.code != 123 || e == nil || e.Code != 123 || e.Reason != "boundary_lost" || !strings.Contains(got.stderr, "the boundary was lost") {
+				t.Errorf("%s: %v\nrecorded %+v", c.name, got, e)
+			}
+			if events, err := os.ReadFile(log); err != nil || !strings.Contains(string(events), c.reason) || !strings.Contains(string(events), c.at) {
+				t.Errorf("%s: events %s, %v", c.name, events, err)
+			}
+			if left := p.containers(t.Context()); len(left) > 0 {
+				t.Errorf("%s: left %v", c.name, left)
+			}
+			if err := os.RemoveAll(secret); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// resumeTo takes a launch over, with its events in a file.
+func (p *pen) resumeTo(events, record string) answer {
+	p.t.Helper()
+	f, err := os.Create(events)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer f.Close()
+	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	defer cancel()
+	cmd := p.command(ctx, "resume", "--record", record, "--events", "fd:3")
+	cmd.ExtraFiles = []*os.File{f}
+	return p.ended(cmd)
 }
