@@ -77,6 +77,66 @@ func (tr *tree) relativeOverlay(to string) {
 	tr.t.Cleanup(func() { _ = unix.Unmount(tr.path(to), unix.MNT_DETACH) })
 }
 
+// TestWritableByAnotherMount: what the command may write by one name may be
+// known to the caller by another one.
+func TestWritableByAnotherMount(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	for name, c := range map[string]struct {
+		prepare func(*tree)
+		launch  launch
+		want    map[string]bool
+	}{
+		"a bind of the grant": {
+			prepare: func(tr *tree) { tr.files("ws/sub/f"); tr.bind("ws", "alias") },
+			want:    map[string]bool{"alias": true, "alias/sub/new": true, "ws": true, "other": false},
+		},
+		"a bind of what holds the grant": {
+			prepare: func(tr *tree) { tr.files("p/w/f", "p/other/f"); tr.bind("p", "alias") },
+			launch:  launch{write: []string{"p/w"}},
+			want:    map[string]bool{"alias/w/f": true, "alias/other": false, "alias": false},
+		},
+		"a bind of a bind": {
+			prepare: func(tr *tree) { tr.files("ws/sub/f"); tr.bind("ws/sub", "a"); tr.bind("a", "b") },
+			want:    map[string]bool{"a": true, "b/f": true},
+		},
+		"a bind in the grant": {
+			prepare: func(tr *tree) { tr.files("s/sub/f", "s/f"); tr.bind("s/sub", "ws/s") },
+			want:    map[string]bool{"s/sub/f": true, "s/f": false, "s": false},
+		},
+		"one mounted over": {
+			prepare: func(tr *tree) { tr.files("ws/sub/f"); tr.bind("ws", "alias"); tr.mount("tmpfs", "alias/sub", "") },
+			want:    map[string]bool{"alias/f": true, "alias/sub/f": false},
+		},
+		"a denied part": {
+			prepare: func(tr *tree) { tr.files("ws/sub/f"); tr.bind("ws", "alias") },
+			launch:  launch{deny: []string{"ws/sub"}},
+			want:    map[string]bool{"alias/f": true, "alias/sub": false, "alias/sub/f": false},
+		},
+		"an overlay": {
+			prepare: func(tr *tree) {
+				tr.mount("tmpfs", "fs", "")
+				tr.dirs("fs/l", "fs/u", "fs/w")
+				tr.mount("overlay", "ws", "lowerdir="+tr.path("fs/l")+",upperdir="+tr.path("fs/u")+",workdir="+tr.path("fs/w"))
+			},
+			want: map[string]bool{"fs/u/state": true, "fs/w": true, "fs": false},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := newTree(t)
+			c.prepare(tr)
+			c.launch.write = append(c.launch.write, "{workspace}")
+			g := c.launch.grant(tr)
+			for path, want := range c.want {
+				if got := g.Writable(tr.path(path)); got != want {
+					t.Errorf("%s: got %v, wanted %v", path, got, want)
+				}
+			}
+		})
+	}
+}
+
 func TestMountedAliases(t *testing.T) {
 	if !inNamespace(t) {
 		return

@@ -153,6 +153,45 @@ func (t *mountTable) shownAt(p string) []string {
 	return append(out, t.overlaid(p)...)
 }
 
+// samePlaces are a path and the other ones that show what stands at it, the
+// whole of it. Unlike aliases it doesn't follow a mount of a part.
+func (t *mountTable) samePlaces(p string) []string {
+	out := []string{p}
+	add := func(q string, i int) {
+		if t.at(q) == i && !slices.Contains(out, q) {
+			out = append(out, q)
+		}
+	}
+	for n := 0; n < len(out) && len(out) < maxAliases; n++ {
+		here, ok := t.locate(out[n])
+		for _, i := range t.byDev[here.dev] {
+			if q, shown := t.all[i].shown(here.path); ok && shown {
+				add(q, i)
+			}
+		}
+		for _, i := range t.overlays {
+			t.sameInOverlay(out[n], i, add)
+		}
+	}
+	return out
+}
+
+// sameInOverlay follows one overlay both ways, as overlaid does.
+func (t *mountTable) sameInOverlay(p string, i int, add func(q string, i int)) {
+	m := t.all[i]
+	for _, layer := range m.layers {
+		if t.at(p) == i {
+			q := path.Join(layer, m.root, rest(p, m.point))
+			add(q, t.at(q))
+		}
+		if within(p, layer) {
+			if q, ok := m.shown(rest(p, layer)); ok {
+				add(q, i)
+			}
+		}
+	}
+}
+
 // shows are the places where the mounts of its file system show a path.
 func (t *mountTable) shows(f inFS) []string {
 	var out []string
