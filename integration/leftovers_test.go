@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // denyMissing denies names that aren't there, one of them beneath a directory
@@ -161,5 +163,60 @@ func TestSwaps(t *testing.T) {
 	}
 	if ran == 0 || refused == 0 {
 		t.Errorf("%d ran and %d were refused: the swaps never met a launch, or always", ran, refused)
+	}
+}
+
+// stopAtRecord holds launches of a state directory up that have no record yet:
+// their guard has looked, and nothing has been made.
+func (l *lab) stopAtRecord(t *testing.T) (release func()) {
+	t.Helper()
+	f, err := os.Open(l.state + "/records")
+	must(t, err)
+	must(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
+	return func() { must(t, f.Close()) }
+}
+
+// awaitsLock waits until a process waits for a lock.
+func (r *running) awaitsLock(t *testing.T) {
+	t.Helper()
+	eventually(t, "launch waits for its record", func() bool {
+		for line := range strings.Lines(read(t, "/proc/locks")) { // proc_locks(5): "->" waits
+			if f := strings.Fields(line); len(f) > 5 && f[1] == "->" && f[5] == itoa(r.Process.Pid) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// TestStartWhileAnotherEnds: a launch whose guard has seen the mount point of
+// another one starts, though that one ends before it has a lease of its own.
+// The last one removes the mount point.
+func TestStartWhileAnotherEnds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		policy doc
+		script string
+	}{
+		"denied":  {denyMissing(), "test -e secret.env && ! ls secret.env && ! rmdir secret.env"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			first := l.start(t, launch{policy: denyMissing(), argv: []string{"sh", "-c", "touch " + l.run + "/ready; until [ -e " + l.run + "/go ]; do sleep 0.02; done"}})
+			first.await(t, l.run+"/ready")
+			release := l.stopAtRecord(t)
+			second := l.start(t, launch{policy: c.policy, bare: true, flags: []string{"--state", l.state}, argv: []string{"sh", "-c", c.script + " 2>&- && echo held"}})
+			second.awaitsLock(t)
+			write(t, l.run+"/go", "", 0o644)
+			<-first.done
+			release()
+			<-second.done
+			if code := second.ProcessState.ExitCode(); code != 0 || second.stdout.String() != "held\n" {
+				t.Errorf("exit %d: %s%s", code, second.stdout.String(), second.stderr.String())
+			}
+			absent(l.ws+"/secret.env")(t, l)
+			absent(l.ws+"/deep")(t, l)
+		})
 	}
 }

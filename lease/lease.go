@@ -11,6 +11,7 @@ import (
 const (
 	dirName   = "covers"
 	lockName  = "lock"
+	lookName  = "looking"
 	leaseExt  = ".lease"
 	tenantExt = ".tenant"
 )

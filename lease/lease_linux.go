@@ -232,7 +232,8 @@ func (h *Held) log(action string, n note) error {
 
 // Release gives the leases up, the deepest path first, and removes what nobody
 // else needs. Call it when nothing of the sandbox is left: what is left
-// nevertheless, a container that can't be ended, keeps its own.
+// nevertheless, a container that can't be ended, keeps its own. While another
+// launch looks nothing is removed; it does that itself then, [Look.End].
 func (h *Held) Release() error {
 	if h == nil || len(h.held) == 0 && h.tenant == nil {
 		return nil
@@ -243,17 +244,30 @@ func (h *Held) Release() error {
 	}
 	defer unlock()
 	errs := []error{h.leave()}
-	for i := len(h.held) - 1; i >= 0; i-- {
-		removed, err := h.held[i].end()
-		if err == nil && removed {
-			err = h.log("removed", h.held[i].note)
+	done, err := whileNobodyLooks(h.dir, h.endAll)
+	errs = append(errs, err)
+	if !done {
+		for _, l := range h.held {
+			errs = append(errs, l.f.Close())
 		}
-		errs = append(errs, err)
 	}
 	h.held = nil
 	if h.journal != nil {
 		errs = append(errs, h.journal.Close())
 		h.journal = nil
+	}
+	return errors.Join(errs...)
+}
+
+// endAll ends the leases, the deepest first.
+func (h *Held) endAll() error {
+	var errs []error
+	for _, l := range slices.Backward(h.held) {
+		removed, err := l.end()
+		if err == nil && removed {
+			err = h.log("removed", l.note)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -297,52 +311,6 @@ func (l *lease) free() (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-// Reclaim removes the mount points that killed runs left behind, and answers
-// their paths. Call it before the guard looks at the file system.
-func Reclaim(state string) ([]string, error) {
-	dir := filepath.Join(state, dirName)
-	found := names(dir)
-	if len(found) == 0 {
-		return nil, nil
-	}
-	unlock, err := lockAll(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	removed, err := reclaim(dir, found)
-	return removed, errors.Join(err, clearTenants(dir))
-}
-
-// reclaim ends every lease that nobody holds, the deepest paths first: a
-// directory goes only when it is empty.
-func reclaim(dir string, found map[string]bool) (removed []string, err error) {
-	var list []*lease
-	var errs []error
-	for name := range found {
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|unix.O_NOFOLLOW, 0)
-		if err != nil {
-			errs = append(errs, ignoreGone(err))
-			continue
-		}
-		l := &lease{f: f}
-		if err := l.read(); err != nil {
-			errs = append(errs, err, f.Close())
-			continue
-		}
-		list = append(list, l)
-	}
-	slices.SortFunc(list, func(a, b *lease) int { return strings.Compare(b.note.Path, a.note.Path) })
-	for _, l := range list {
-		ok, err := l.end()
-		if ok {
-			removed = append(removed, l.note.Path)
-		}
-		errs = append(errs, err)
-	}
-	return removed, errors.Join(errs...)
 }
 
 // lockAll keeps other launches from deciding at the same time. It is held for

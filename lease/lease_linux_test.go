@@ -179,3 +179,70 @@ func TestJournal(t *testing.T) {
 		t.Errorf("journal (-want +got):\n%s", diff)
 	}
 }
+
+func look(t *testing.T, state string) *lease.Look {
+	t.Helper()
+	l, err := lease.BeginLook(state)
+	must(t, err)
+	return l
+}
+
+// A mount point that a launch may have seen stays until it has its leases: the
+// last one to look removes it, unless it needs it.
+func TestLook(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	state, secret := dir+"/state", dir+"/secret"
+	request := lease.Request{State: state, Missing: []lease.Point{{Path: secret, Dir: true}}, Covered: []string{secret}}
+
+	first := take(t, request)
+	a, b := look(t, state), look(t, state)
+	must(t, first.Release())
+	left, err := lease.Leftovers(state)
+	reclaimed, rerr := lease.Reclaim(state)
+	must(t, errors.Join(err, rerr, a.End()))
+	if !exists(t, secret) || len(left)+len(reclaimed) > 0 {
+		t.Errorf("taken away while somebody looks, or left over %v, reclaimed %v", left, reclaimed)
+	}
+	must(t, errors.Join(b.End(), b.End()))
+	if exists(t, secret) || len(files(t, state)) > 0 {
+		t.Errorf("left behind: %v", files(t, state))
+	}
+
+	first = take(t, request)
+	a = look(t, state)
+	must(t, first.Release())
+	second := take(t, lease.Request{State: state, Covered: []string{secret}}) // it saw the mount point
+	must(t, a.End())
+	if !exists(t, secret) {
+		t.Error("taken away from one that looked")
+	}
+	must(t, second.Release())
+	if exists(t, secret) || len(files(t, state)) > 0 {
+		t.Errorf("left behind: %v", files(t, state))
+	}
+}
+
+// Where no run has made a mount point a look makes nothing; one that begins to
+// meanwhile has it made again.
+func TestLookMissed(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	a := look(t, state)
+	if list, err := os.ReadDir(state); err != nil || len(list) > 0 || a.Missed() {
+		t.Fatalf("made %v, missed %v: %v", list, a.Missed(), err)
+	}
+	held := take(t, lease.Request{State: state, Missing: []lease.Point{{Path: state + "/secret"}}})
+	b := look(t, state)
+	if !a.Missed() || b.Missed() {
+		t.Errorf("missed: %v, then %v", a.Missed(), b.Missed())
+	}
+	must(t, errors.Join(a.End(), held.Release()))
+	if !exists(t, state+"/secret") {
+		t.Error("taken away while somebody looks")
+	}
+	must(t, b.End())
+	if exists(t, state+"/secret") {
+		t.Error("left behind")
+	}
+}

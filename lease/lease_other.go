@@ -30,5 +30,17 @@ func (*Held) Release() error { return nil }
 // Reclaim has nothing to do where nothing runs.
 func Reclaim(string) ([]string, error) { return nil, nil }
 
+// Look keeps nothing where it is.
+type Look struct{}
+
+// BeginLook has nothing to keep.
+func BeginLook(string) (*Look, error) { return nil, nil }
+
+// Missed reports that nothing was.
+func (*Look) Missed() bool { return false }
+
+// End has nothing to end.
+func (*Look) End() error { return nil }
+
 // Leftovers has nothing to find where nothing runs.
 func Leftovers(string) ([]string, error) { return nil, nil }

@@ -33,6 +33,9 @@ type again struct {
 func (r *oneRun) start(ctx context.Context) (running, error) {
 	for {
 		process, err := r.launch.start(ctx, r)
+		if late := r.again.guarded.look.End(); late != nil { // its leases are taken
+			r.p.notice("cannot remove what an earlier run left behind: %v", late)
+		}
 		if !r.again.wanted {
 			return process, err
 		}
@@ -86,7 +89,7 @@ func (r *oneRun) guardAnew(ctx context.Context) error {
 		err = r.record.SetAside(r.again.made)
 	}
 	if err != nil {
-		return errors.Join(err, g.grant.Close())
+		return errors.Join(err, g.look.End(), g.grant.Close())
 	}
 	err = r.again.guarded.grant.Close()
 	*r.again.guarded = *g

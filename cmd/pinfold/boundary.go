@@ -8,6 +8,7 @@ import (
 	"pinfold/bwrap"
 	"pinfold/egress"
 	"pinfold/guard"
+	"pinfold/lease"
 	"pinfold/plan"
 	"pinfold/policy"
 )
@@ -34,6 +35,7 @@ type guarded struct {
 	grant  *guard.Grant
 	launch boundary
 	parent *egress.Upstream // nil for none
+	look   *lease.Look      // of who is about to launch; nil for others
 }
 
 // guard asks the guard and translates its answer. Nothing has been started

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"pinfold/bwrap"
+	"pinfold/lease"
 )
 
 // interruption is a signal that came before the command ran.
@@ -29,16 +30,43 @@ func (i *interruption) ExitCode() int { return bwrap.CodeSignal + int(i.signal) 
 // have their own meaning again, until they are the command's.
 func (l *prepared) guardUnlessInterrupted(ctx context.Context) (*guarded, error) {
 	ctx, release := interruptible(ctx)
-	g, err := l.guard(ctx)
+	g, err := l.guardInPlace(ctx)
 	release()
 	var i *interruption
 	if !errors.As(context.Cause(ctx), &i) {
 		return g, err
 	}
 	if g != nil {
-		return nil, errors.Join(i, g.grant.Close())
+		return nil, errors.Join(i, g.look.End(), g.grant.Close())
 	}
 	return nil, i
+}
+
+// guardInPlace is guard, while no other launch that ends removes what it sees:
+// that holds until the end of the look in its answer.
+func (l *prepared) guardInPlace(ctx context.Context) (*guarded, error) {
+	for {
+		look, err := lease.BeginLook(l.request.State)
+		if err != nil {
+			return nil, stateRefusal(l.request.State, "cannot use the state directory", err)
+		}
+		g, err := l.guard(ctx)
+		missed := look.Missed() // by the first one ever, at this very moment
+		switch {
+		case err != nil && !missed:
+			return nil, errors.Join(err, look.End())
+		case err == nil && !missed:
+			g.look = look
+			return g, nil
+		case err == nil:
+			err = g.grant.Close()
+		default:
+			err = nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 }
 
 // interruptible is a context that ends with a signal that asks this process

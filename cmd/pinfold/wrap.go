@@ -177,7 +177,7 @@ func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	defer func() { g.grant.Close() }() // whichever it is by then
+	defer func() { g.look.End(); g.grant.Close() }() // whichever it is by then
 	l.outcome.planned(g)
 	l.outcome.enter(plan.PhaseSetup)
 	if err := l.outcome.open(g.grant); err != nil {
