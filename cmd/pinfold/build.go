@@ -38,7 +38,7 @@ func (p *program) buildCommand() *cli.Command {
 			if err == nil {
 				err = p.build(c.Context, l)
 			}
-			return errors.Join(err, l.removeFresh())
+			return errors.Join(err, l.removeFresh(err))
 		},
 	}
 }

@@ -72,8 +72,8 @@ func lockDir(dir string) (*os.File, error) {
 }
 
 // removeFresh takes away what was made for this launch alone, and what a
-// launch that was killed has left.
-func (l *prepared) removeFresh() error {
+// launch that was killed has left. why is the end of this launch.
+func (l *prepared) removeFresh(why error) error {
 	var errs []error
 	for _, f := range l.fresh {
 		errs = append(errs, removeTree(f.Path))
@@ -85,15 +85,16 @@ func (l *prepared) removeFresh() error {
 	l.fresh, l.locks, l.dirs = nil, nil, launch.Dirs{}
 	errs = append(errs, l.removeRecord())
 	if l.request.State == "" {
-		return errors.Join(errs...)
+		return errors.Join(append(errs, l.newState.end(why))...)
 	}
 	kept, err := launch.Kept(l.request.State)
 	if err != nil {
-		return errors.Join(append(errs, err)...)
+		return errors.Join(append(errs, err, l.newState.end(why))...)
 	}
 	for _, kind := range []string{freshRun, freshWorkspace, freshTmp} {
 		errs = append(errs, sweep(filepath.Join(l.request.State, kind), kept))
 	}
+	errs = append(errs, l.newState.end(why))
 	return errors.Join(errs...)
 }
 

@@ -70,6 +70,7 @@ type prepared struct {
 	dirs launch.Dirs
 	// recordMade: --record named a directory that wasn't there, and is now.
 	recordMade bool
+	newState   *newState
 	// usualState is the state directory of who names none, if there is one.
 	usualState string
 	umask      int // the caller's
@@ -93,8 +94,9 @@ func (p *program) prepare(f *launchFlags, argv []string) (*prepared, error) {
 	if err := p.loadSettings(); err != nil {
 		return l, err
 	}
-	state, err := p.stateDir()
-	if err != nil {
+	var state string
+	var err error
+	if l.newState, state, err = p.makeState(); err != nil {
 		return l, err
 	}
 	if err := l.fillRequest(f, argv, state); err != nil {

@@ -98,7 +98,7 @@ func (p *program) wrapCommandLine(ctx context.Context, f *wrapFlags, argv []stri
 		p.reclaim(l.request.State)
 		err = p.launch(ctx, l, o)
 	}
-	if cleanup := l.removeFresh(); cleanup != nil {
+	if cleanup := l.removeFresh(err); cleanup != nil {
 		p.notice("cannot remove what was made for this launch: %v", cleanup)
 	}
 	return err
