@@ -171,7 +171,7 @@ func (o *outcome) finish(p *program, err error) error {
 		werr = o.sink.write(text)
 	}
 	if werr != nil {
-		fmt.Fprintf(p.Err, "pinfold: %s\n", oneLine(fmt.Sprintf("cannot write the result to %q: %v", o.sink.spec, werr)))
+		p.complain("cannot write the result to %q: %v", o.sink.spec, werr)
 	}
 	return err
 }

@@ -130,8 +130,14 @@ func (p *program) printJSON(v any) {
 // notice prints one line that --quiet hides.
 func (p *program) notice(format string, args ...any) {
 	if !p.quiet {
-		fmt.Fprintf(p.Err, "pinfold: %s\n", oneLine(fmt.Sprintf(format, args...)))
+		p.complain(format, args...)
 	}
+}
+
+// complain prints one line that --quiet doesn't hide: what went wrong around a
+// command whose exit code is passed on all the same.
+func (p *program) complain(format string, args ...any) {
+	fmt.Fprintf(p.Err, "pinfold: %s\n", oneLine(fmt.Sprintf(format, args...)))
 }
 
 // maxLine bounds a line for people, of which lineEnd bytes are the end: the

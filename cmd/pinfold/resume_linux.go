@@ -107,7 +107,7 @@ func (p *program) resumeRun(ctx context.Context, s *plan.Stored, o runOptions) e
 		err = r.run(ctx)
 	}
 	if late := r.close(); late != nil {
-		p.notice("%v", late)
+		p.complain("%v", late)
 	}
 	return err
 }

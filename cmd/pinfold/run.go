@@ -83,7 +83,7 @@ func (r *oneRun) run(ctx context.Context) error {
 	r.outcome.used(process)
 	r.outcome.blocked(&r.summary)
 	if err != nil {
-		r.p.notice("after the command had ended: %v", err)
+		r.p.complain("after the command had ended: %v", err)
 	}
 	if line := r.summary.Line(); line != "" {
 		r.p.notice("%s", line)

@@ -99,7 +99,7 @@ func (p *program) wrapCommandLine(ctx context.Context, f *wrapFlags, argv []stri
 		err = p.launch(ctx, l, o)
 	}
 	if cleanup := l.removeFresh(err); cleanup != nil {
-		p.notice("cannot remove what was made for this launch: %v", cleanup)
+		p.complain("cannot remove what was made for this launch: %v", cleanup)
 	}
 	return err
 }
@@ -198,7 +198,7 @@ func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
 		late = errors.Join(late, pruneRecords(r.state, keptRecords))
 	}
 	if late != nil {
-		p.notice("%v", late)
+		p.complain("%v", late)
 	}
 	return err
 }
