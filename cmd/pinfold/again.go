@@ -20,22 +20,22 @@ const maxAgain = 3
 // changed: it binds them one by one as its copy of the table has them, and one
 // that is unmounted just then (a container that ends on the host) fails it.
 // What it prints isn't looked at. The guard looks at everything again, since
-// the change may have been about what the launch grants or denies.
+// the change may have been about what the launch grants or denies. What it was
+// given by name has to be what it was.
 type again struct {
 	mounts   *bwrap.MountTable // watched since before the guard looked
 	prepared *prepared
 	guarded  *guarded
-	made     int  // how often the launch was made anew
-	wanted   bool // once more
+	places   places // of the first look
+	made     int    // how often the launch was made anew
+	wanted   bool   // once more
 }
 
 // start starts the command, at a second or third attempt where that may help.
 func (r *oneRun) start(ctx context.Context) (running, error) {
 	for {
 		process, err := r.launch.start(ctx, r)
-		if late := r.again.guarded.look.End(); late != nil { // its leases are taken
-			r.p.notice("cannot remove what an earlier run left behind: %v", late)
-		}
+		r.endLook() // its leases are taken
 		if !r.again.wanted {
 			return process, err
 		}
@@ -43,6 +43,17 @@ func (r *oneRun) start(ctx context.Context) (running, error) {
 		if err = r.anew(ctx, err); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// endLook lets mount points go that the launch doesn't need. Who takes a run
+// over has no guard, and looks at nothing.
+func (r *oneRun) endLook() {
+	if r.again.guarded == nil {
+		return
+	}
+	if err := r.again.guarded.look.End(); err != nil {
+		r.p.notice("cannot remove what an earlier run left behind: %v", err)
 	}
 }
 
@@ -84,7 +95,7 @@ func (r *oneRun) guardAnew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(r.checkOutputs(g.grant), r.again.prepared.refuseKept(g.grant))
+	err = errors.Join(placesOf(g.grant).changed(r.again.places), r.checkOutputs(g.grant), r.again.prepared.refuseKept(g.grant))
 	if err == nil {
 		err = r.record.SetAside(r.again.made)
 	}
