@@ -89,25 +89,33 @@ func TestCoversAreCounted(t *testing.T) {
 	}
 }
 
-// A launch that shows another's mount point read-only needs it as well.
-func TestCoversAreSharedReadOnly(t *testing.T) {
+// A launch that shows another's mount point needs it as well.
+func TestCoversAreSharedWithGrants(t *testing.T) {
 	t.Parallel()
-	dir := lab(t)
-	mkdir(t, dir+"/w")
-	ghost, state := dir+"/w/secret", bwrap.StartOptions{State: dir + "/state"}
-	_, endA := begin(t, ghostly(t, ghost, "echo ready; read x"), state)
-	in := command("echo ready; read x; ! touch " + ghost + "/x 2>/dev/null")
-	in.Entries = []guard.Entry{entry(t, dir+"/w", guard.ReadWrite), entry(t, ghost, guard.ReadOnly)}
-	_, endB := begin(t, realLaunch(t, in), state)
-	endA()
-	if !exists(t, ghost) {
-		t.Error("gone while it is needed")
-	}
-	if e := endB(); e.Code != 0 {
-		t.Errorf("ended with %+v", e)
-	}
-	if exists(t, ghost) {
-		t.Error("left behind")
+	for access, try := range map[guard.Access]string{
+		guard.ReadOnly:  "! touch $g/x 2>/dev/null",
+		guard.ReadWrite: "touch $g/x && rm $g/x",
+	} {
+		t.Run(access.String(), func(t *testing.T) {
+			t.Parallel()
+			dir := lab(t)
+			mkdir(t, dir+"/w")
+			ghost, state := dir+"/w/secret", bwrap.StartOptions{State: dir + "/state"}
+			_, endA := begin(t, ghostly(t, ghost, "echo ready; read x"), state)
+			in := command("g=" + ghost + "; echo ready; read x; " + try)
+			in.Entries = []guard.Entry{entry(t, dir+"/w", guard.ReadWrite), entry(t, ghost, access)}
+			_, endB := begin(t, realLaunch(t, in), state)
+			endA()
+			if !exists(t, ghost) {
+				t.Error("gone while it is needed")
+			}
+			if e := endB(); e.Code != 0 {
+				t.Errorf("ended with %+v", e)
+			}
+			if exists(t, ghost) {
+				t.Error("left behind")
+			}
+		})
 	}
 }
 

@@ -178,18 +178,15 @@ func (s *launcher) pin() (err error) {
 	return err
 }
 
-// covered are the paths that a mount hides or keeps from being written: what
-// stands there may be a mount point that another launch made.
+// covered are the paths that something is mounted at, what is granted there or
+// what hides it: what stands there may be a mount point that another launch
+// made.
 func covered(checks []wire.Check) []string {
 	var paths []string
 	for _, c := range checks {
 		switch c.Kind {
-		case wire.CheckEmptyDir, wire.CheckEmptyFile, wire.CheckPassDir:
+		case wire.CheckEmptyDir, wire.CheckEmptyFile, wire.CheckPassDir, wire.CheckBind:
 			paths = append(paths, c.Path)
-		case wire.CheckBind:
-			if c.ReadOnly {
-				paths = append(paths, c.Path)
-			}
 		}
 	}
 	return paths

@@ -87,7 +87,8 @@ type Launch struct {
 	Watches []guard.Watch
 	// Missing are mount points to make on the host before the container is made,
 	// parents before children, and to take away once it has gone. Covered are all
-	// paths of the host in write grants that something is kept by a mount over.
+	// paths of the host that something is mounted over in a write grant, or that
+	// are granted themselves.
 	Missing []lease.Point
 	Covered []string
 	// Checks are the mounts as the stub has to find them, less the covers,

@@ -50,7 +50,7 @@ type builder struct {
 	checks   []wire.Check
 	lines    []plan.Mount
 	missing  []lease.Point // on the host
-	covered  []string      // on the host
+	covered  []string      // on the host, or granted there
 	exists   func(string) bool
 }
 
@@ -91,9 +91,8 @@ func (b *builder) show(r rule) error {
 		return err
 	}
 	ro := r.access == guard.ReadOnly
-	if ro {
-		b.depend(r.target)
-	}
+	b.depend(r.target)
+	b.covered = append(b.covered, r.source) // it may be another's as well
 	b.bind(Mount{Source: r.source, Target: r.target, ReadOnly: ro})
 	s := surfaceRW
 	switch {

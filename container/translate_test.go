@@ -1,6 +1,7 @@
 package container_test
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"os"
@@ -44,7 +45,7 @@ func host(listening ...string) container.Host {
 		Exists: func(p string) bool {
 			return (strings.HasPrefix(p, "/w") || strings.HasPrefix(p, "/home/u/docs")) && !strings.Contains(p, "missing")
 		},
-		Listening: func() ([]string, error) { return listening, nil },
+		Listening: func(context.Context, *container.Reach, bool) ([]string, error) { return listening, nil },
 		Seccomp:   func(string) ([]byte, error) { return []byte(`{"defaultAction":"SCMP_ACT_ERRNO"}`), nil },
 	}
 }
@@ -218,7 +219,7 @@ func TestSocketsThatMayBe(t *testing.T) {
 		}
 	}
 	if _, err := container.TranslateInput(full(), docker(), image(), options(), container.Host{
-		Exists: host().Exists, Seccomp: host().Seccomp, Listening: func() ([]string, error) { return nil, errors.New("no") },
+		Exists: host().Exists, Seccomp: host().Seccomp, Listening: func(context.Context, *container.Reach, bool) ([]string, error) { return nil, errors.New("no") },
 	}); err == nil {
 		t.Error("a listing that failed passes for none")
 	}
@@ -280,6 +281,11 @@ func TestMissingNames(t *testing.T) {
 		}
 		if !slices.Contains(l.Covered, p.Path) {
 			t.Errorf("%s isn't among the covered ones", p.Path)
+		}
+	}
+	for _, granted := range []string{"/w", "/home/u/docs"} { // another launch may have made what stands there
+		if !slices.Contains(l.Covered, granted) {
+			t.Errorf("%s isn't among what needs a lease", granted)
 		}
 	}
 	for target, source := range map[string]string{"/w/a": "/w/a", "/w/a/b": "/w/a/b", "/kb/a": "/w/a", "/kb/a/b": "/w/a/b"} {

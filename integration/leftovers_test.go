@@ -191,7 +191,8 @@ func (r *running) awaitsLock(t *testing.T) {
 
 // TestStartWhileAnotherEnds: a launch whose guard has seen the mount point of
 // another one starts, though that one ends before it has a lease of its own.
-// The last one removes the mount point.
+// The last one removes the mount point. It may be granted as well: who was
+// granted it has it as long as it runs.
 func TestStartWhileAnotherEnds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -199,6 +200,7 @@ func TestStartWhileAnotherEnds(t *testing.T) {
 		script string
 	}{
 		"denied":  {denyMissing(), "test -e secret.env && ! ls secret.env && ! rmdir secret.env"},
+		"granted": {doc{"write": []string{"{workspace}/secret.env"}}, "test -d secret.env && touch secret.env/x && rm secret.env/x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,11 +4,14 @@ package container_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"pinfold/container"
@@ -135,6 +138,76 @@ func TestSharedMountPoints(t *testing.T) {
 	})
 }
 
+// beginKept begins a launch whose record is kept in the state directory.
+func (p *pen) beginKept(policy map[string]any, script string, flags ...string) *running {
+	p.t.Helper()
+	r := &running{pen: p, stdout: &buffer{}, stderr: &buffer{}, ended: make(chan struct{})}
+	r.cmd = p.command(p.t.Context(), p.args(policy, script, flags...)...)
+	r.cmd.Stdout, r.cmd.Stderr = r.stdout, r.stderr
+	if err := r.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	go func() {
+		_ = r.cmd.Wait() //nolint:errcheck // its state says how it ended
+		close(r.ended)
+	}()
+	return r
+}
+
+// awaitsLock reports whether a launch waits for a lock, proc_locks(5).
+func (r *running) awaitsLock() bool {
+	text, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 5 && f[1] == "->" && f[5] == strconv.Itoa(r.cmd.Process.Pid) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestStartWhileAnotherEnds: a launch whose guard has seen the mount point of
+// another one starts, though that one ends before it has a lease of its own; and
+// where it was granted the mount point it has it as long as it runs.
+func TestStartWhileAnotherEnds(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		for name, c := range map[string]struct {
+			policy        map[string]any
+			chdir, script string
+		}{
+			"denied":  {missingNames, "", tryMissing},
+			"granted": {map[string]any{"write": []string{"{workspace}/secret"}}, "secret", "echo x >x && rm x && echo tried"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				p := newPen(t, l)
+				first := p.beginKept(missingNames, "echo up; while [ ! -e go ]; do sleep 0.05; done")
+				p.until("the first one runs", func() bool { return first.stdout.String() != "" || first.over() })
+				records, err := os.Open(filepath.Join(p.state, "records"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer records.Close()
+				if err := syscall.Flock(int(records.Fd()), syscall.LOCK_EX); err != nil {
+					t.Fatal(err)
+				}
+				second := p.beginKept(c.policy, c.script, "--chdir", filepath.Join(p.workspace, c.chdir)) // its guard looks, and then it waits for its record
+				p.until("the second one waits", func() bool { return second.awaitsLock() || second.over() })
+				p.file(filepath.Join(p.workspace, "go"), "")
+				first.wait()
+				if err := records.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if code := second.wait(); code != 0 || second.stdout.String() != "tried\n" {
+					t.Errorf("exit %d: %s%s", code, second.stdout.String(), second.stderr.String())
+				}
+				p.nothingLeft(t, "secret", "a", "empty", "fixed")
+			})
+		}
+	})
+}
+
 // TestMountPointsOfTheKilled: a mount point lasts as long as the container does,
 // whatever becomes of its supervisor, and is taken away by whoever comes next.
 func TestMountPointsOfTheKilled(t *testing.T) {
@@ -255,6 +328,36 @@ func TestSocketsAppear(t *testing.T) {
 			}
 			done()
 			if err := os.Remove(filepath.Join(p.workspace, "go")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestSocketsByAnotherName: what a socket was called when somebody bound it
+// doesn't matter: it shows where it stands.
+func TestSocketsByAnotherName(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		bound, shown := filepath.Join(p.home, "bound"), filepath.Join(p.workspace, "sub/s")
+		p.mkdir(filepath.Dir(shown))
+		for name, bring := range map[string]func(string, string) error{"renamed": os.Rename, "linked": os.Link} {
+			s, err := net.Listen("unix", bound)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.give(bound)
+			r := p.start(nil, `sleep 60`)
+			if err := bring(bound, shown); err != nil {
+				t.Fatal(err)
+			}
+			if code := r.wait(); code != 123 || !strings.Contains(r.stderr.String(), shown) {
+				t.Errorf("%s while it runs: exit %d: %s", name, code, r.stderr.String())
+			}
+			if got := p.wrap(nil, "true"); got.code != 125 || !strings.Contains(got.stderr, "socket_in_grant") {
+				t.Errorf("%s before: %v", name, got)
+			}
+			if err := errors.Join(s.Close(), os.Remove(shown)); err != nil {
 				t.Fatal(err)
 			}
 		}
