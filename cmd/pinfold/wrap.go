@@ -187,7 +187,7 @@ func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	r.again = again{mounts: mounts, prepared: l, guarded: g}
+	r.again = again{mounts: mounts, prepared: l, guarded: g, places: placesOf(g.grant)}
 	r.laterState = laterState{later, g.grant.Paths().Workspace, grantedTrees(g.grant, l.fresh)}
 	r.announce(g.grant.Withheld())
 	later.Began()
