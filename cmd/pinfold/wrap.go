@@ -90,7 +90,7 @@ func (p *program) wrapCommandLine(ctx context.Context, f *wrapFlags, argv []stri
 	// A reader of our standard error that has gone away must not end the
 	// supervisor, and the command with it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	o.started = collectLate()
+	o.started = theCollector.collectLate()
 	defer o.started()
 	l, err := p.prepare(&f.launchFlags, argv)
 	l.outcome = out
