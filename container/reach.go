@@ -1,6 +1,7 @@
 package container
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -66,7 +67,7 @@ func checkListening(in input, h Host) error {
 	if reach == nil {
 		return nil
 	}
-	paths, err := h.Listening()
+	paths, err := h.Listening(context.Background(), reach, true)
 	if err != nil {
 		return fmt.Errorf("cannot tell which unix sockets the host listens on: %w", err)
 	}

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"slices"
@@ -20,8 +21,9 @@ type Host struct {
 	// Exists reports whether something stands at a path of the host.
 	Exists func(string) bool
 	// Listening are the paths of the unix sockets that somebody on the host
-	// listens on.
-	Listening func() ([]string, error)
+	// listens on. One that isn't where its name says is searched for in what is
+	// shown, if search says so.
+	Listening func(ctx context.Context, shown *Reach, search bool) ([]string, error)
 	// Seccomp is the profile for an architecture, in the engines' form, and
 	// its digest.
 	Seccomp func(arch string) ([]byte, error)

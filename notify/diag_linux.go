@@ -28,7 +28,9 @@ type inode struct {
 
 // The numbers of linux/unix_diag.h and linux/sock_diag.h.
 const (
+	diagShowName  = 0x1
 	diagShowVFS   = 0x2
+	diagAttrName  = 0
 	diagAttrVFS   = 1
 	diagListening = 1 << 10 // TCP_LISTEN
 	diagRequest   = 24      // sizeof(struct unix_diag_req)
@@ -56,26 +58,35 @@ func (d *diag) close() {
 // find calls match with where each listening socket is bound, until it says
 // yes.
 func (d *diag) find(states uint32, match func(inode) bool) (bool, error) {
+	found := false
+	err := d.dump(states, diagShowVFS, func(body []byte) {
+		if i, ok := boundAt(body); ok {
+			found = found || match(i)
+		}
+	})
+	return found && err == nil, err
+}
+
+// dump calls fn with what the kernel tells of each socket.
+func (d *diag) dump(states, show uint32, fn func(body []byte)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.seq++
-	if err := d.ask(states); err != nil {
-		return false, fmt.Errorf("cannot ask about sockets: %w", err)
+	if err := d.ask(states, show); err != nil {
+		return fmt.Errorf("cannot ask about sockets: %w", err)
 	}
-	found := false
 	for {
 		n, err := d.receive()
 		if err != nil {
-			return false, fmt.Errorf("cannot hear about sockets: %w", err)
+			return fmt.Errorf("cannot hear about sockets: %w", err)
 		}
-		done, err := d.each(d.buf[:n], func(i inode) { found = found || match(i) })
-		if done || err != nil {
-			return found && err == nil, err
+		if done, err := d.each(d.buf[:n], fn); done || err != nil {
+			return err
 		}
 	}
 }
 
-func (d *diag) ask(states uint32) error {
+func (d *diag) ask(states, show uint32) error {
 	b := make([]byte, unix.SizeofNlMsghdr+diagRequest)
 	order := binary.NativeEndian
 	order.PutUint32(b[0:], uint32(len(b)))
@@ -85,7 +96,7 @@ func (d *diag) ask(states uint32) error {
 	body := b[unix.SizeofNlMsghdr:]
 	body[0] = unix.AF_UNIX
 	order.PutUint32(body[4:], states)
-	order.PutUint32(body[12:], diagShowVFS)
+	order.PutUint32(body[12:], show)
 	return unix.Sendto(d.fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 }
 
@@ -112,7 +123,7 @@ func (d *diag) receive() (int, error) {
 }
 
 // each reads one datagram of a dump; done reports its end.
-func (d *diag) each(b []byte, fn func(inode)) (done bool, err error) {
+func (d *diag) each(b []byte, fn func(body []byte)) (done bool, err error) {
 	order := binary.NativeEndian
 	for len(b) >= unix.SizeofNlMsghdr {
 		size := int(order.Uint32(b))
@@ -127,9 +138,7 @@ func (d *diag) each(b []byte, fn func(inode)) (done bool, err error) {
 			case unix.NLMSG_ERROR:
 				return false, diagError(body)
 			case unix.SOCK_DIAG_BY_FAMILY:
-				if i, ok := boundAt(body); ok {
-					fn(i)
-				}
+				fn(body)
 			}
 		}
 		b = b[min(align(size), len(b)):]
@@ -149,23 +158,33 @@ func diagError(body []byte) error {
 // boundAt finds the place in one socket's attributes; a socket that isn't
 // bound to a path has none.
 func boundAt(body []byte) (inode, bool) {
+	b, ok := attribute(body, diagAttrVFS)
+	if !ok || len(b) < 8 {
+		return inode{}, false
+	}
+	order := binary.NativeEndian
+	dev := order.Uint32(b[4:])
+	// The kernel's own form of a device number: 12 and 20 bits.
+	return inode{dev: unix.Mkdev(dev>>20, dev&(1<<20-1)), ino: order.Uint32(b)}, true
+}
+
+// attribute is one of a socket's.
+func attribute(body []byte, kind uint16) ([]byte, bool) {
 	order := binary.NativeEndian
 	if len(body) < diagMessage {
-		return inode{}, false
+		return nil, false
 	}
 	for b := body[diagMessage:]; len(b) >= 4; {
 		size := int(order.Uint16(b))
 		if size < 4 || size > len(b) {
-			return inode{}, false
+			return nil, false
 		}
-		if order.Uint16(b[2:]) == diagAttrVFS && size >= 12 {
-			dev := order.Uint32(b[8:])
-			// The kernel's own form of a device number: 12 and 20 bits.
-			return inode{dev: unix.Mkdev(dev>>20, dev&(1<<20-1)), ino: order.Uint32(b[4:])}, true
+		if order.Uint16(b[2:]) == kind {
+			return b[4:size], true
 		}
 		b = b[min(align(size), len(b)):]
 	}
-	return inode{}, false
+	return nil, false
 }
 
 // align rounds up to netlink's four bytes.

@@ -3,9 +3,12 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
+
+	"pinfold/container"
 )
 
 func kernelRelease() (string, error) {
@@ -13,7 +16,9 @@ func kernelRelease() (string, error) {
 }
 
 // Listening are none that could be told.
-func Listening() ([]string, error) { return nil, errors.ErrUnsupported }
+func Listening(context.Context, *container.Reach, bool) ([]string, error) {
+	return nil, errors.ErrUnsupported
+}
 
 func openFiles() int64 { return 1 << 20 }
 

@@ -49,8 +49,8 @@ type Options struct {
 	// appear, and paths, which must stay; changed looks, and lost ends the run.
 	Watch func(paths []string, changed func() error, lost func(error)) (Names, error)
 	// Listening are the unix sockets that the host listens on, for launches with
-	// a Reach.
-	Listening func() ([]string, error)
+	// a Reach: [container.Host]'s.
+	Listening func(ctx context.Context, shown *container.Reach, search bool) ([]string, error)
 	// Record is where the plan and the container are pinned, and the end noted.
 	Record *plan.Record
 	Events event.Sink

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -24,7 +25,10 @@ func (p *Process) watchSockets(running bool) error {
 	if p.o.Listening == nil {
 		return errors.New("internal error: sockets are to be watched, and nobody says which there are")
 	}
-	path, rule, bad, err := p.lookForSockets()
+	ctx, cancel := context.WithCancel(context.Background())
+	began := time.Now()
+	path, rule, bad, err := p.lookForSockets(ctx, true)
+	took := time.Since(began)
 	switch {
 	case err == nil && bad && running:
 		err = reached(path, rule)
@@ -32,30 +36,52 @@ func (p *Process) watchSockets(running bool) error {
 		err = container.SocketRefusal(path, rule)
 	}
 	if err != nil {
+		cancel()
 		return err
 	}
 	p.serving.Go(func() {
-		ticker := time.NewTicker(socketsEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-p.heard:
-				return
-			case <-p.unwatch:
-				return
-			case <-ticker.C:
-			}
-			path, rule, bad, err := p.lookForSockets()
-			if bad {
-				err = reached(path, rule)
-			}
-			if err != nil {
-				p.lose(err)
-				return
-			}
+		select {
+		case <-p.heard:
+		case <-p.unwatch:
 		}
+		cancel()
 	})
+	p.serving.Go(func() { p.keepLooking(ctx, took) })
 	return nil
+}
+
+// searchShare is how much longer than a search nobody searches: twenty times
+// makes it a twentieth of one core, however large the grant is.
+const searchShare = 20
+
+// keepLooking looks until ctx ends. took is how long a search takes.
+func (p *Process) keepLooking(ctx context.Context, took time.Duration) {
+	ticker := time.NewTicker(socketsEvery)
+	defer ticker.Stop()
+	for searched := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		began := time.Now()
+		search := began.Sub(searched) >= took*searchShare
+		path, rule, bad, err := p.lookForSockets(ctx, search)
+		if search {
+			searched = time.Now()
+			took = searched.Sub(began)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case bad:
+			err = reached(path, rule)
+		}
+		if err != nil {
+			p.lose(err)
+			return
+		}
+	}
 }
 
 // reached is the loss that a socket is.
@@ -65,8 +91,8 @@ func reached(path string, rule guard.Rule) error {
 }
 
 // lookForSockets is the first socket that shows and isn't listed.
-func (p *Process) lookForSockets() (path string, rule guard.Rule, bad bool, err error) {
-	list, err := p.o.Listening()
+func (p *Process) lookForSockets(ctx context.Context, search bool) (path string, rule guard.Rule, bad bool, err error) {
+	list, err := p.o.Listening(ctx, p.o.Launch.Reach, search)
 	if err != nil {
 		return "", rule, false, fmt.Errorf("cannot tell which unix sockets the host listens on: %w", err)
 	}

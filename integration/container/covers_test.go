@@ -341,20 +341,25 @@ func TestSocketsByAnotherName(t *testing.T) {
 		p := newPen(t, l)
 		bound, shown := filepath.Join(p.home, "bound"), filepath.Join(p.workspace, "sub/s")
 		p.mkdir(filepath.Dir(shown))
-		for name, bring := range map[string]func(string, string) error{"renamed": os.Rename, "linked": os.Link} {
+		for name, c := range map[string]struct {
+			bring func(string, string) error
+			code  string // of the refusal
+		}{"renamed": {os.Rename, "socket_in_grant"}, "linked": {os.Link, "hard_link"}} {
 			s, err := net.Listen("unix", bound)
 			if err != nil {
 				t.Fatal(err)
 			}
 			p.give(bound)
-			r := p.start(nil, `sleep 60`)
-			if err := bring(bound, shown); err != nil {
+			log := filepath.Join(p.state, "events-"+name)
+			r := p.start(nil, `sleep 30`, "--events", log)
+			if err := c.bring(bound, shown); err != nil {
 				t.Fatal(err)
 			}
-			if code := r.wait(); code != 123 || !strings.Contains(r.stderr.String(), shown) {
-				t.Errorf("%s while it runs: exit %d: %s", name, code, r.stderr.String())
+			code := r.wait()
+			if events, err := os.ReadFile(log); err != nil || code != 123 || !strings.Contains(string(events), "socket_in_grant") || !strings.Contains(string(events), shown) {
+				t.Errorf("%s while it runs: exit %d, events %s, %v", name, code, events, err)
 			}
-			if got := p.wrap(nil, "true"); got.code != 125 || !strings.Contains(got.stderr, "socket_in_grant") {
+			if got := p.wrap(nil, "true"); got.code != 125 || !strings.Contains(got.stderr, c.code) {
 				t.Errorf("%s before: %v", name, got)
 			}
 			if err := errors.Join(s.Close(), os.Remove(shown)); err != nil {
