@@ -39,6 +39,6 @@
 //
 // What killed runs left is found and removed by [Reclaim], which every launch
 // calls first. A mount point is known by device and inode, or, for a run that
-// was killed between making and noting, by its birth after the intent; what
+// was killed between making and noting, by its birth right after the intent; what
 // somebody has put to use since stays.
 package lease

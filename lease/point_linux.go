@@ -33,10 +33,10 @@ func (n note) make() (note, error) {
 	defer unix.Close(dir)
 	base := filepath.Base(n.Path)
 	if n.Dir {
-		err = unix.Mkdirat(dir, base, 0o700)
+		err = unix.Mkdirat(dir, base, dirMode)
 	} else {
 		var fd int
-		fd, err = unix.Openat(dir, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+		fd, err = unix.Openat(dir, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, fileMode)
 		if err == nil {
 			unix.Close(fd)
 		}
@@ -82,12 +82,20 @@ func (n note) stands() error {
 // put to use.
 var errNotOurs = errors.New("it is something else by now")
 
+// The modes of what is made.
+const (
+	dirMode  = 0o700
+	fileMode = 0o600
+)
+
 // matches compares by identity; or, for a run that was killed between making
-// and noting, by birth after the intent.
+// and noting, by birth right after the intent, owner and mode. An empty
+// directory that somebody made later isn't it. What took longer, in a process
+// that was stopped just there, stays.
 func (n note) matches(st *unix.Statx_t) bool {
-	kind := uint16(unix.S_IFREG)
+	kind, mode := uint16(unix.S_IFREG), uint16(fileMode)
 	if n.Dir {
-		kind = unix.S_IFDIR
+		kind, mode = unix.S_IFDIR, dirMode
 	}
 	if st.Mode&unix.S_IFMT != kind || !n.Dir && (st.Size != 0 || st.Nlink != 1) {
 		return false
@@ -96,8 +104,13 @@ func (n note) matches(st *unix.Statx_t) bool {
 		return n.Ino == st.Ino && n.Dev == unix.Mkdev(st.Dev_major, st.Dev_minor)
 	}
 	born := st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
-	return st.Mask&unix.STATX_BTIME != 0 && born >= n.Intent-clockSlack && int(st.Uid) == unix.Geteuid()
+	return st.Mask&unix.STATX_BTIME != 0 && born >= n.Intent-clockSlack && born <= n.Intent+makeTime &&
+		int(st.Uid) == unix.Geteuid() && st.Mode&0o777 == mode
 }
+
+// makeTime is how long after the intent a mount point may have been made. It is
+// the next system call.
+const makeTime = 1e9
 
 // clockSlack is how far file times, which come from the clock of the last
 // tick, lie behind the clock proper: 10 ms at 100 ticks a second.
