@@ -84,7 +84,7 @@ func mayImport() map[string][]string {
 		"guard":        {"policy"},
 		"event":        nil,
 		"plan":         {"policy", "guard", "event"},
-		"lease":        {"plan"},
+		"lease":        {"plan", "policy"},
 		"supervise":    {"policy", "egress", "event", "stub/wire"},
 		"egress":       {"policy", "guard", "event"},
 		"notify":       {"event"},

@@ -21,6 +21,10 @@ func Reclaim(state string) ([]string, error) {
 // [Reclaim] would remove. It changes nothing.
 func Leftovers(state string) ([]string, error) { return lease.Leftovers(state) }
 
+// SetAside sets leases aside that are damaged and that nobody holds, and
+// answers their files; or only answers them.
+func SetAside(state string, dryRun bool) ([]string, error) { return lease.SetAside(state, dryRun) }
+
 // leaseExt is the end of the name of every lease.
 const leaseExt = ".lease"
 

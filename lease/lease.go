@@ -10,6 +10,7 @@ import (
 // Beneath the state directory.
 const (
 	dirName   = "covers"
+	damageExt = ".damaged"
 	lockName  = "lock"
 	lookName  = "looking"
 	leaseExt  = ".lease"

@@ -335,11 +335,13 @@ const maxNote = 64 << 10
 func (l *lease) read() error {
 	var n note
 	b, err := io.ReadAll(io.NewSectionReader(l.f, 0, maxNote))
-	if err == nil && len(b) > 0 {
-		err = json.Unmarshal(b, &n)
-	}
 	if err != nil {
 		return fmt.Errorf("cannot read lease %q: %w", l.f.Name(), err)
+	}
+	if len(b) > 0 {
+		if err := json.Unmarshal(b, &n); err != nil {
+			return damaged(l.f.Name(), err)
+		}
 	}
 	l.note = n
 	return nil

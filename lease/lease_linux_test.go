@@ -14,6 +14,7 @@ import (
 
 	"pinfold/lease"
 	"pinfold/plan"
+	"pinfold/policy"
 )
 
 func must(t *testing.T, err error) {
@@ -66,7 +67,7 @@ func writeLease(t *testing.T, state, path string, intent time.Time) {
 }
 
 // A run that was killed between the intent and the note is known by the time:
-// what is older was there before.
+// what is older was there before, and what is younger came after.
 func TestReclaimIntent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -79,12 +80,23 @@ func TestReclaimIntent(t *testing.T) {
 	if st.Mask&unix.STATX_BTIME == 0 {
 		t.Skip("the file system keeps no birth times")
 	}
+	// Somebody else's: made later, or otherwise.
+	must(t, os.Mkdir(dir+"/open", 0o755))
+	must(t, os.Chmod(dir+"/open", 0o755))
+	writeLease(t, dir+"/state", dir+"/open", intent)
+	must(t, os.Mkdir(dir+"/later", 0o700))
+	writeLease(t, dir+"/state", dir+"/later", intent.Add(-time.Minute))
 	writeLease(t, dir+"/state", dir+"/old", intent)
 	writeLease(t, dir+"/state", dir+"/new", intent)
 	got, err := lease.Reclaim(dir + "/state")
 	must(t, err)
-	if diff := cmp.Diff([]string{dir + "/new"}, got); diff != "" || !exists(t, dir+"/old") {
+	if diff := cmp.Diff([]string{dir + "/new"}, got); diff != "" {
 		t.Errorf("reclaimed: %s", diff)
+	}
+	for _, name := range []string{"/old", "/open", "/later"} {
+		if !exists(t, dir+name) {
+			t.Errorf("%s was somebody else's", name)
+		}
 	}
 }
 
@@ -244,5 +256,46 @@ func TestLookMissed(t *testing.T) {
 	must(t, b.End())
 	if exists(t, state+"/secret") {
 		t.Error("left behind")
+	}
+}
+
+// A lease that can't be read blocks its path, with advice, until it is set
+// aside, which isn't done to one that is held. What stands at the path stays.
+func TestDamaged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	state, secret := dir+"/state", dir+"/secret"
+	request := lease.Request{State: state, Missing: []lease.Point{{Path: secret, Dir: true}}, Covered: []string{secret}}
+	h := take(t, request)
+	list, err := filepath.Glob(state + "/covers/*.lease")
+	must(t, err)
+	for _, text := range []string{"{\"path\":\"/so", "\x00\x00\x00\x00"} {
+		must(t, os.WriteFile(list[0], []byte(text), 0o600))
+		if got, err := lease.SetAside(state, false); err != nil || len(got) > 0 {
+			t.Fatalf("one that is held was set aside: %v, %v", got, err)
+		}
+	}
+	if err := h.Release(); err == nil {
+		t.Error("a run doesn't say that its lease is damaged")
+	}
+	_, err = lease.Take(request)
+	if r, ok := errors.AsType[*policy.Refusal](err); !ok || r.Code != "lease_damaged" || !strings.Contains(r.Fix, "pinfold reap") {
+		t.Errorf("taken: %v", err)
+	}
+	if left, err := lease.Leftovers(state); err != nil || len(left) > 0 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+	for _, dry := range []bool{true, false} {
+		got, err := lease.SetAside(state, dry)
+		must(t, err)
+		if diff := cmp.Diff(list, got); diff != "" {
+			t.Errorf("dry run %v: set aside %s", dry, diff)
+		}
+	}
+	removed, err := lease.Reclaim(state)
+	must(t, err)
+	must(t, take(t, request).Release())
+	if len(removed) > 0 || !exists(t, secret) || !exists(t, list[0]+".damaged") {
+		t.Errorf("removed %v, left %v", removed, files(t, state))
 	}
 }

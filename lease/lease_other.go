@@ -42,5 +42,8 @@ func (*Look) Missed() bool { return false }
 // End has nothing to end.
 func (*Look) End() error { return nil }
 
+// SetAside has nothing to set aside where nothing runs.
+func SetAside(string, bool) ([]string, error) { return nil, nil }
+
 // Leftovers has nothing to find where nothing runs.
 func Leftovers(string) ([]string, error) { return nil, nil }

@@ -100,6 +100,9 @@ func leftover(file string) (string, error) {
 	defer f.Close()
 	l := &lease{f: f}
 	free, err := l.free()
+	if saysDamaged(err) {
+		return "", nil // SetAside has it
+	}
 	if err != nil || !free || l.note.Path == "" || l.note.stands() != nil {
 		return "", err
 	}

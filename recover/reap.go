@@ -33,6 +33,7 @@ type ReapOptions struct {
 // The kinds of what crashes leave behind.
 const (
 	KindMountPoint = "mount_point" // made on the host for a cover
+	KindLease      = "lease"       // of a mount point, damaged: it is set aside
 	KindDirectory  = "directory"   // of one launch: its run directory or workspace
 	KindTemporary  = "temporary"   // a file of a record, half written
 	KindRecord     = "record"
@@ -130,6 +131,11 @@ func (r *reaper) settle(ctx context.Context, paths []string) []string {
 }
 
 func (r *reaper) mountPoints() {
+	damaged, err := bwrap.SetAside(r.o.State, r.o.DryRun)
+	r.errs = append(r.errs, err)
+	for _, f := range damaged {
+		r.did(KindLease, f)
+	}
 	clear := bwrap.Reclaim
 	if r.o.DryRun {
 		clear = bwrap.Leftovers

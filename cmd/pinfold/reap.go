@@ -66,12 +66,8 @@ func (p *program) printReaped(done recover.Reaped, asJSON bool) error {
 	if asJSON {
 		return p.print(true, done, "")
 	}
-	verb := "removed"
-	if done.DryRun {
-		verb = "would remove"
-	}
 	for _, c := range done.Cleared {
-		if err := p.print(false, nil, oneLine(fmt.Sprintf("%s %s %q", verb, kindText(c.Kind), c.Path))); err != nil {
+		if err := p.print(false, nil, oneLine(fmt.Sprintf("%s %q", whatWasDone(c.Kind, done.DryRun), c.Path))); err != nil {
 			return err
 		}
 	}
@@ -81,11 +77,19 @@ func (p *program) printReaped(done recover.Reaped, asJSON bool) error {
 	return p.print(false, nil, fmt.Sprintf("%d cleared, %d launches live", len(done.Cleared), len(done.Living)))
 }
 
-func kindText(kind string) string {
-	if kind == recover.KindMountPoint {
-		return "the mount point"
+// whatWasDone says it in words, or what would be.
+func whatWasDone(kind string, dryRun bool) string {
+	verb, past, what := "remove", "removed", kind
+	switch kind {
+	case recover.KindMountPoint:
+		what = "mount point"
+	case recover.KindLease:
+		verb, past, what = "set aside", "set aside", "damaged lease"
 	}
-	return "the " + kind
+	if dryRun {
+		return "would " + verb + " the " + what
+	}
+	return past + " the " + what
 }
 
 // reapFirst clears what killed launches left before the guard looks at the

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -39,7 +40,7 @@ func (s *launcher) makePoints(context.Context) (err error) {
 
 // uncoverable is a mount point that can't be made.
 func uncoverable(missing []lease.Point, err error) error {
-	if len(missing) == 0 {
+	if _, ok := errors.AsType[*policy.Refusal](err); ok || len(missing) == 0 {
 		return err
 	}
 	return &policy.Refusal{
