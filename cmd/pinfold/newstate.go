@@ -8,6 +8,7 @@ import (
 	"slices"
 	"syscall"
 
+	"pinfold/container/launch"
 	"pinfold/policy"
 )
 
@@ -22,7 +23,7 @@ type newState struct {
 
 // beforeGuard are the names that a launch may make in a state directory up to
 // its refusal. What else appears there is somebody else's.
-var beforeGuard = []string{freshRun, freshWorkspace, freshTmp, "bubblewrap.json", "denied-trees.json"} //nolint:gochecknoglobals // a table
+var beforeGuard = []string{freshRun, freshWorkspace, freshTmp, launch.DirsName, "bubblewrap.json", "denied-trees.json"} //nolint:gochecknoglobals // a table
 
 // makeState is stateDir that can be undone.
 func (p *program) makeState() (*newState, string, error) {
@@ -65,9 +66,13 @@ func (n *newState) end(why error) error {
 	}
 	var errs []error
 	for _, name := range beforeGuard {
-		if !slices.Contains(n.had, name) {
-			errs = append(errs, root.Remove(name))
+		if slices.Contains(n.had, name) {
+			continue
 		}
+		if name == launch.DirsName {
+			errs = append(errs, removeStubs(root))
+		}
+		errs = append(errs, root.Remove(name))
 	}
 	errs = append(errs, root.Close())
 	for _, dir := range n.made {
@@ -76,6 +81,16 @@ func (n *newState) end(why error) error {
 		}
 	}
 	return errors.Join(slices.DeleteFunc(errs, stays)...)
+}
+
+// removeStubs removes the program that containers are handed.
+func removeStubs(root *os.Root) error {
+	found, err := fs.Glob(root.FS(), launch.DirsName+"/stub-*")
+	errs := []error{err}
+	for _, file := range found {
+		errs = append(errs, root.Remove(file))
+	}
+	return errors.Join(errs...)
 }
 
 // stays are errors that say that nothing is left to do.
