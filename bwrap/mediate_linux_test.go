@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -109,10 +110,7 @@ func TestExpose(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "::1"} {
 		t.Run(address, func(t *testing.T) {
 			t.Parallel()
-			free, err := net.Listen("tcp", "127.0.0.1:0")
-			must(t, err)
-			outside := portOf(free)
-			free.Close()
+			outside := quietPort(t)
 			in := bwrap.Input{
 				Argv:    []string{"python3", "-c", pythonServer, address, "8080", "0.3", "20"},
 				Network: policy.Network{Expose: []policy.Expose{{Outside: outside, Inside: 8080, Text: "x"}}},
@@ -135,6 +133,22 @@ func TestExpose(t *testing.T) {
 			}
 		})
 	}
+}
+
+// quietPort is a free port that no other test is given by the kernel: those
+// come from ip_local_port_range, which begins above it, ip(7).
+func quietPort(t *testing.T) uint16 {
+	t.Helper()
+	for range 100 {
+		port := uint16(20000 + rand.IntN(10000))
+		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(int(port)))
+		if err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return 0
 }
 
 func hear(address string) string {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -230,10 +231,10 @@ func pretend(t *testing.T, script string) *lookAlike {
 	}
 	l.supervisor = cmd
 	t.Cleanup(func() {
-		for _, pid := range append([]int{cmd.Process.Pid}, l.chain...) {
-			for _, beside := range append(childrenOf(pid), pid) {
-				_ = unix.Kill(beside, unix.SIGKILL)
-			}
+		// All of it is known before any of it ends: who dies with its parent
+		// would leave children that nobody finds any more.
+		for _, pid := range descendants(cmd.Process.Pid, l.chain) {
+			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 		_ = cmd.Wait()
 	})
@@ -287,6 +288,19 @@ func childrenOf(pid int) []int {
 		}
 	}
 	return out
+}
+
+// descendants are a process, others that are known, and all below them.
+func descendants(pid int, known []int) []int {
+	all := append([]int{pid}, known...)
+	for i := 0; i < len(all); i++ {
+		for _, child := range childrenOf(all[i]) {
+			if !slices.Contains(all, child) {
+				all = append(all, child)
+			}
+		}
+	}
+	return all
 }
 
 // forge writes the root file that a launch of this shape would have.
