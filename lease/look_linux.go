@@ -102,6 +102,9 @@ func whileNobodyLooks(dir string, do func() error) (done bool, err error) {
 	if err := do(); err != nil {
 		return true, err
 	}
+	if info, err := f.Stat(); err != nil || info.Size() == 0 {
+		return true, err
+	}
 	return true, f.Truncate(0)
 }
 
