@@ -74,6 +74,10 @@ func fork(s spawn) (pid, pidfd int, err error) {
 	if err := joinKeyring(); err != nil {
 		return 0, -1, err
 	}
+	restore, err := fewerSignals()
+	if err != nil {
+		return 0, -1, err
+	}
 	pidfd = -1
 	pid, _, err = syscall.StartProcess(s.path, s.argv, &syscall.ProcAttr{
 		Dir:   "/",
@@ -81,6 +85,7 @@ func fork(s spawn) (pid, pidfd int, err error) {
 		Files: s.fds,
 		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
 	})
+	restore()
 	if err != nil {
 		return 0, -1, &policy.Refusal{
 			Reason: policy.Unavailable, Code: "bwrap_failed", Subject: s.path,

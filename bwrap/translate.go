@@ -144,5 +144,7 @@ func setup(in input, m Machine, o Options, b *builder) wire.Setup {
 		Landlock: landlock(b, m),
 		Umask:    o.Umask,
 		Limits:   rlimits(in.Limits),
+
+		ShareSignals: true,
 	}
 }
