@@ -185,7 +185,7 @@ func (p *Process) cleanUp() error {
 	p.ports.close()
 	err = errors.Join(err, p.endEgress())
 	if err == nil || p.leases == nil {
-		err = errors.Join(err, p.leases.Release())
+		err = errors.Join(err, p.leases.Vacate())
 	}
 	return err
 }

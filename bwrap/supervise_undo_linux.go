@@ -68,7 +68,7 @@ func (s *launcher) undo(cause error) error {
 		l.Close()
 	}
 	s.serving.Wait()
-	err = errors.Join(err, s.abandonWatch(), s.boundary.finish(), s.leases.Release())
+	err = errors.Join(err, s.abandonWatch(), s.boundary.finish(), s.leases.Vacate())
 	if s.digest != "" && !s.again(cause) {
 		err = errors.Join(err, s.writeFailure(asExit(cause)))
 	}

@@ -60,7 +60,7 @@ func isDamaged(file string) (bool, error) {
 	if err != nil {
 		return false, ignoreGone(err)
 	}
-	defer f.Close()
+	defer drop(f) //nolint:errcheck // nothing is left to do about it
 	err = lock(f, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return false, nil

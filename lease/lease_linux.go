@@ -178,6 +178,12 @@ func lock(f *os.File, how int) error {
 	}
 }
 
+// drop gives a file's lock up, and closes it. Closing alone isn't enough: a child
+// of this process that is between fork and exec has the file as well.
+func drop(f *os.File) error {
+	return errors.Join(lock(f, unix.LOCK_UN), f.Close())
+}
+
 // make makes one mount point, or shares one that another run has just made.
 // One that somebody else made meanwhile needs nothing: it is covered as it is.
 func (h *Held) make(p Point) error {
@@ -248,7 +254,7 @@ func (h *Held) Release() error {
 	errs = append(errs, err)
 	if !done {
 		for _, l := range h.held {
-			errs = append(errs, l.f.Close())
+			errs = append(errs, drop(l.f))
 		}
 	}
 	h.held = nil
@@ -257,6 +263,15 @@ func (h *Held) Release() error {
 		h.journal = nil
 	}
 	return errors.Join(errs...)
+}
+
+// Vacate is Release for a sandbox that has gone for certain: nobody who was
+// handed its file holds anything any more, whoever may have that by chance.
+func (h *Held) Vacate() error {
+	if h == nil || h.tenant == nil {
+		return h.Release()
+	}
+	return errors.Join(lock(h.tenant, unix.LOCK_UN), h.Release())
 }
 
 // endAll ends the leases, the deepest first.
@@ -274,7 +289,7 @@ func (h *Held) endAll() error {
 
 // end removes mount point and lease if this run was the last to hold it.
 func (l *lease) end() (removed bool, err error) {
-	defer l.f.Close()
+	defer drop(l.f) //nolint:errcheck // it has the lock as long as the file at most
 	free, err := l.free()
 	if err != nil || !free {
 		return false, err
@@ -326,7 +341,7 @@ func lockAll(dir string) (unlock func(), err error) {
 	if err := lock(f, unix.LOCK_EX); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return func() { f.Close() }, nil
+	return func() { _ = drop(f) }, nil
 }
 
 // maxNote bounds what is read of a lease: a path, a few numbers and names.

@@ -299,3 +299,33 @@ func TestDamaged(t *testing.T) {
 		t.Errorf("removed %v, left %v", removed, files(t, state))
 	}
 }
+
+// TestVacate: whoever has a file of the run's by chance, as a child between
+// fork and exec does, keeps nothing in place once the sandbox has gone.
+func TestVacate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	request := lease.Request{State: filepath.Join(dir, "state"), Missing: []lease.Point{{Path: secret}}, Outlives: true}
+	for vacate, stays := range map[bool]bool{false: true, true: false} {
+		h := take(t, request)
+		fd, err := unix.Dup(int(h.File().Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := h.Release
+		if vacate {
+			end = h.Vacate
+		}
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(secret); (err == nil) != stays {
+			t.Errorf("vacated: %v: %v", vacate, err)
+		}
+		unix.Close(fd)
+		if _, err := lease.Reclaim(request.State); err != nil {
+			t.Error(err)
+		}
+	}
+}

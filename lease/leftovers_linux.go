@@ -97,7 +97,7 @@ func leftover(file string) (string, error) {
 	if err != nil {
 		return "", ignoreGone(err)
 	}
-	defer f.Close()
+	defer drop(f) //nolint:errcheck // nothing is left to do about it
 	l := &lease{f: f}
 	free, err := l.free()
 	if saysDamaged(err) {

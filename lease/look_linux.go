@@ -65,7 +65,6 @@ func (l *Look) End() error {
 	f := l.f
 	l.f = nil
 	defer f.Close()
-	// Not by closing alone: a child between fork and exec has it as well.
 	if err := lock(f, unix.LOCK_UN); err != nil {
 		return err
 	}
@@ -85,7 +84,7 @@ func whileNobodyLooks(dir string, do func() error) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer f.Close()
+	defer drop(f) //nolint:errcheck // nothing is left to do about it
 	err = lock(f, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		if _, err := f.WriteAt([]byte("1"), 0); err != nil {
@@ -114,7 +113,7 @@ func isLooking(dir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer f.Close()
+	defer drop(f) //nolint:errcheck // nothing is left to do about it
 	err = lock(f, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return true, nil

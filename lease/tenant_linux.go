@@ -72,7 +72,7 @@ func isAlive(name string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("cannot tell whether a tenant lives: %w", err)
 	}
-	defer f.Close()
+	defer drop(f) //nolint:errcheck // nothing is left to do about it
 	err = lock(f, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return true, nil
