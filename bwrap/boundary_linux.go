@@ -202,15 +202,21 @@ func (b *boundary) changed(names, table bool) {
 	if names {
 		b.take()
 	}
-	if b.lost.Load() == nil {
+	for began := time.Now(); b.lost.Load() == nil; {
 		if l := b.mendAll(table); l != nil {
 			b.lose(l)
 		}
+		if err := b.notify.arm(); err != nil {
+			b.lose(&loss{"watch_failed", "/", err.Error()})
+		}
+		// What came to be in a directory before that was watched has no event.
+		if table = false; b.same() {
+			break
+		}
+		if time.Since(began) > 2*stopWait {
+			b.lose(&loss{"watch_failed", "/", "the host changes what is covered faster than it can be looked at"})
+		}
 	}
-	if err := b.notify.arm(); err != nil {
-		b.lose(&loss{"watch_failed", "/", err.Error()})
-	}
-	// What appeared in a directory before that was watched.
 	b.take()
 }
 

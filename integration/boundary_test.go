@@ -86,6 +86,12 @@ func hostChanges() map[string]hostChange {
 			change: "mv {home}/.config {home}/old; cp -r {home}/old {home}/.config", event: "cover_restored",
 			inside: "cat {home}/.config/gh/hosts.yml {home}/old/gh/hosts.yml 2>&- || echo held; cat {home}/.config/app/settings.toml", want: "held\ncolour = 'blue'\n",
 		},
+		// What isn't there for longer than a host's rename takes is watched for, and
+		// comes to be in directories that nobody watched before.
+		"a directory above credentials comes back later": {
+			change: "mv {home}/.config {home}/old; sleep 0.5; cp -r {home}/old {home}/.config", event: "cover_restored",
+			inside: "cat {home}/.config/gh/hosts.yml {home}/old/gh/hosts.yml 2>&- || echo held; cat {home}/.config/app/settings.toml", want: "held\ncolour = 'blue'\n",
+		},
 		"a denied file becomes a link": {
 			change: "mv {home}/.npmrc {home}/x; ln -s x {home}/.npmrc", event: "cover_detached", code: 123,
 		},
