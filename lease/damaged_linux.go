@@ -26,32 +26,24 @@ func damaged(file string, err error) error {
 // their paths can have a lease again, and answers the files as they were. The
 // mount points, which they don't name any more, stay. With dryRun it only
 // answers them.
-func SetAside(state string, dryRun bool) ([]string, error) {
-	dir := filepath.Join(state, dirName)
-	found := names(dir)
-	if len(found) == 0 {
-		return nil, nil
-	}
-	unlock, err := lockAll(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	var done []string
-	var errs []error
-	for name := range found {
-		file := filepath.Join(dir, name)
-		is, err := isDamaged(file)
-		if is && !dryRun {
-			err = os.Rename(file, file+damageExt)
+func SetAside(state string, dryRun bool) (done []string, err error) {
+	err = decide(state, func(dir string, found map[string]bool) error {
+		var errs []error
+		for name := range found {
+			file := filepath.Join(dir, name)
+			is, err := isDamaged(file)
+			if is && !dryRun {
+				err = os.Rename(file, file+damageExt)
+			}
+			if is && err == nil {
+				done = append(done, file)
+			}
+			errs = append(errs, err)
 		}
-		if is && err == nil {
-			done = append(done, file)
-		}
-		errs = append(errs, err)
-	}
+		return errors.Join(errs...)
+	})
 	slices.Sort(done)
-	return done, errors.Join(errs...)
+	return done, err
 }
 
 // isDamaged reports whether a lease is, and nobody holds it.

@@ -41,7 +41,11 @@ func Take(r Request) (*Held, error) {
 		}
 		return h, nil
 	}
-	if len(r.Missing) == 0 && len(names(h.dir)) == 0 {
+	found, err := names(h.dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Missing) == 0 && len(found) == 0 {
 		// No run has made a mount point, so none of the covered ones can be
 		// taken away. One that is made right now is the other run's alone:
 		// this one's guard saw a path that was there without it.
@@ -86,19 +90,39 @@ func Again(r Request) (*Held, error) {
 	return h, nil
 }
 
-// names are the leases that there are, in no order.
-func names(dir string) map[string]bool {
+// names are the leases that there are, in no order. A directory that can't be
+// read may hold one that this run needs.
+func names(dir string) (map[string]bool, error) {
 	found := map[string]bool{}
 	list, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return found, nil // nothing was ever made
+	}
 	if err != nil {
-		return found // nothing was ever made; opening one fails for good reasons later
+		return nil, fmt.Errorf("cannot list the leases of mount points: %w", err)
 	}
 	for _, e := range list {
 		if strings.HasSuffix(e.Name(), leaseExt) {
 			found[e.Name()] = true
 		}
 	}
-	return found
+	return found, nil
+}
+
+// decide does something about all leases of a state directory, if there are
+// any, while nobody else decides.
+func decide(state string, do func(dir string, found map[string]bool) error) error {
+	dir := filepath.Join(state, dirName)
+	found, err := names(dir)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	unlock, err := lockAll(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return do(dir, found)
 }
 
 func (h *Held) take(missing []Point, covered []string) error {
@@ -122,7 +146,10 @@ func (h *Held) take(missing []Point, covered []string) error {
 // share takes a lease on every mount point that other runs made, of covered
 // paths and of the directories on the way there.
 func (h *Held) share(covered []string) error {
-	found := names(h.dir)
+	found, err := names(h.dir)
+	if err != nil {
+		return err
+	}
 	var paths []string
 	for _, p := range covered {
 		for ; p != "/" && p != "."; p = filepath.Dir(p) {

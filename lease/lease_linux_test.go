@@ -329,3 +329,17 @@ func TestVacate(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadable: what can't be listed may hold the lease that keeps a covered
+// path's mount point in place.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(state, "covers"), nil, 0o600)) // no directory
+	if h, err := lease.Take(lease.Request{State: state, Covered: []string{"/some/path"}}); err == nil {
+		t.Errorf("leases were taken: %v", h.Release())
+	}
+	if _, err := lease.Reclaim(state); err == nil {
+		t.Error("nothing was said to be there to reclaim")
+	}
+}

@@ -13,21 +13,13 @@ import (
 // Reclaim removes the mount points that killed runs left behind, and answers
 // their paths. Call it before the guard looks at the file system; while others
 // look, it is left to them.
-func Reclaim(state string) ([]string, error) {
-	dir := filepath.Join(state, dirName)
-	found := names(dir)
-	if len(found) == 0 {
-		return nil, nil
-	}
-	unlock, err := lockAll(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	var removed []string
-	_, err = whileNobodyLooks(dir, func() (err error) {
-		removed, err = reclaim(dir, found)
-		return errors.Join(err, clearTenants(dir))
+func Reclaim(state string) (removed []string, err error) {
+	err = decide(state, func(dir string, found map[string]bool) error {
+		_, err := whileNobodyLooks(dir, func() (err error) {
+			removed, err = reclaim(dir, found)
+			return errors.Join(err, clearTenants(dir))
+		})
+		return err
 	})
 	return removed, err
 }
@@ -63,31 +55,23 @@ func reclaim(dir string, found map[string]bool) (removed []string, err error) {
 
 // Leftovers are the mount points that killed runs left behind, which
 // [Reclaim] would remove now. It changes nothing.
-func Leftovers(state string) ([]string, error) {
-	dir := filepath.Join(state, dirName)
-	found := names(dir)
-	if len(found) == 0 {
-		return nil, nil
-	}
-	unlock, err := lockAll(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	if looking, err := isLooking(dir); err != nil || looking {
-		return nil, err
-	}
-	var paths []string
-	var errs []error
-	for name := range found {
-		path, err := leftover(filepath.Join(dir, name))
-		if path != "" {
-			paths = append(paths, path)
+func Leftovers(state string) (paths []string, err error) {
+	err = decide(state, func(dir string, found map[string]bool) error {
+		if looking, err := isLooking(dir); err != nil || looking {
+			return err
 		}
-		errs = append(errs, err)
-	}
+		var errs []error
+		for name := range found {
+			path, err := leftover(filepath.Join(dir, name))
+			if path != "" {
+				paths = append(paths, path)
+			}
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	})
 	slices.Sort(paths)
-	return paths, errors.Join(errs...)
+	return paths, err
 }
 
 // leftover is the mount point of a lease that nobody holds, if it still is
