@@ -154,7 +154,8 @@ func (t *mountTable) shownAt(p string) []string {
 }
 
 // samePlaces are a path and the other ones that show what stands at it, the
-// whole of it. Unlike aliases it doesn't follow a mount of a part.
+// whole of it, up to maxAliases. Unlike aliases it doesn't follow a mount of a
+// part.
 func (t *mountTable) samePlaces(p string) []string {
 	out := []string{p}
 	add := func(q string, i int) {

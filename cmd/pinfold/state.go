@@ -59,15 +59,20 @@ func (p *program) statePath() (string, error) {
 const stateInHome = ".local/state"
 
 // usualState is the state directory of a user who names none, which every
-// launch keeps from its command; "" where there is none, or where this user,
+// launch keeps from its command, also where it isn't there yet: what a command
+// puts there the operator's next launch would believe. "" is where this user,
 // as whom the command runs, can't reach it.
 func usualState() string {
 	base, err := xdg("XDG_STATE_HOME", stateInHome)
 	if err != nil {
 		return ""
 	}
-	dir, err := filepath.EvalSymlinks(filepath.Join(base, "pinfold"))
-	if err != nil {
+	named := filepath.Join(base, "pinfold")
+	dir, err := filepath.EvalSymlinks(named)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return named
+	case err != nil:
 		return ""
 	}
 	return dir
