@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold/stub"
+	"pinfold/supervise"
 )
 
 // fingerprint tells a program from what stood at its path before: a new one
@@ -30,7 +31,7 @@ func holdStub() *os.File {
 	if err != nil {
 		return nil
 	}
-	fd, err := filledMemfd(DataStub, p.WriteTo)
+	fd, err := supervise.FillMemfd(DataStub, p.WriteTo)
 	if err != nil {
 		return nil
 	}

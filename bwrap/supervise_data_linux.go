@@ -1,6 +1,10 @@
 package bwrap
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"pinfold/supervise"
+)
 
 // filling are files for bubblewrap that are being filled while the launch is
 // written down: the stub alone is a million and a half bytes.
@@ -41,7 +45,7 @@ func (f *filling) hold(d *Datum) (int, error) {
 			return fd, nil
 		}
 	}
-	return filledMemfd(d.Name, d.WriteTo)
+	return supervise.FillMemfd(d.Name, d.WriteTo)
 }
 
 // oneReading is a socket with b to be read from it, up to its end. The other one

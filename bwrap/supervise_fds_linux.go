@@ -3,13 +3,13 @@ package bwrap
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"pinfold/stub/wire"
+	"pinfold/supervise"
 )
 
 // stderrFD is where the command's own standard error travels, beside the
@@ -55,60 +55,12 @@ func (in *inherited) files() []uintptr {
 	return out
 }
 
-// memfd is an anonymous file that holds b at offset zero, sealed for good. It
-// never blocks its reader, and outlives a supervisor that is killed, which a
-// pipe would not.
-func memfd(name string, b []byte) (int, error) {
-	return filledMemfd(name, func(w io.Writer) (int64, error) {
-		n, err := w.Write(b)
-		return int64(n), err
-	})
-}
-
-// filledMemfd is memfd for what writes itself.
-func filledMemfd(name string, write func(io.Writer) (int64, error)) (int, error) {
-	fd, err := newMemfd(name)
-	if err != nil {
-		return -1, err
-	}
-	if _, err = write(&filler{fd: fd}); err == nil {
-		err = seal(fd, unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
-	}
-	if err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("cannot fill memfd %q: %w", name, err)
-	}
-	return fd, nil
-}
-
-// filler writes to a file and leaves its offset at zero, for whoever reads it.
-type filler struct {
-	fd  int
-	off int64
-}
-
-// Write writes all of b behind what was written before.
-func (f *filler) Write(b []byte) (int, error) {
-	done := 0
-	for done < len(b) {
-		n, err := unix.Pwrite(f.fd, b[done:], f.off)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return done, err
-		}
-		done, f.off = done+n, f.off+int64(n)
-	}
-	return done, nil
-}
-
 // capture is a file for bubblewrap's standard error that holds captureSize
 // bytes and can't be made to hold more. A pipe would need a reader, and its
 // writer would die of SIGPIPE when the supervisor does, at a moment when
 // bubblewrap's child waits for it and would wait forever.
 func capture() (int, error) {
-	fd, err := newMemfd("stderr")
+	fd, err := supervise.NewMemfd("stderr")
 	if err != nil {
 		return -1, err
 	}
@@ -116,7 +68,7 @@ func capture() (int, error) {
 		unix.Close(fd)
 		return -1, fmt.Errorf("cannot size a memfd: %w", err)
 	}
-	if err := seal(fd, unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL); err != nil {
+	if err := supervise.Seal(fd, unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
@@ -132,27 +84,6 @@ func captured(fd int) string {
 	}
 	s, _, _ := strings.Cut(string(b[:n]), "\x00")
 	return s
-}
-
-// newMemfd makes a file that can't be executed where the kernel lets one say
-// so (MFD_NOEXEC_SEAL, Linux 6.3; EINVAL before).
-func newMemfd(name string) (int, error) {
-	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	fd, err := unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL)
-	if errors.Is(err, unix.EINVAL) {
-		fd, err = unix.MemfdCreate(name, flags)
-	}
-	if err != nil {
-		return -1, fmt.Errorf("cannot make memfd %q: %w", name, err)
-	}
-	return fd, nil
-}
-
-func seal(fd, seals int) error {
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
-		return fmt.Errorf("cannot seal a memfd: %w", err)
-	}
-	return nil
 }
 
 // devNull opens /dev/null; flag is O_RDONLY or O_WRONLY.

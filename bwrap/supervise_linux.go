@@ -231,7 +231,7 @@ func (s *launcher) prepareStreams() (err error) {
 	if s.Process.control, s.stubEnd, err = newControl(); err != nil {
 		return err
 	}
-	setup, err := memfd("setup", wire.EncodeSetup(&s.setup))
+	setup, err := supervise.Memfd("setup", wire.EncodeSetup(&s.setup))
 	if err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (s *launcher) spawn() error {
 	if err != nil {
 		return err
 	}
-	fd, err := memfd("args", []byte(strings.Join(args, "\x00")+"\x00"))
+	fd, err := supervise.Memfd("args", []byte(strings.Join(args, "\x00")+"\x00"))
 	if err != nil {
 		return err
 	}

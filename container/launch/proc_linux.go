@@ -90,30 +90,3 @@ func self() (plan.File, error) {
 	}
 	return plan.File{Dev: st.Dev, Ino: st.Ino}, nil
 }
-
-// memfd is a sealed anonymous file that holds b.
-func memfd(name string, b []byte) (int, error) {
-	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	fd, err := unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL)
-	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
-		fd, err = unix.MemfdCreate(name, flags)
-	}
-	if err != nil {
-		return -1, fmt.Errorf("cannot make memfd %q: %w", name, err)
-	}
-	for off := 0; off < len(b) && err == nil; {
-		var n int
-		if n, err = unix.Pwrite(fd, b[off:], int64(off)); errors.Is(err, unix.EINTR) {
-			err = nil
-		}
-		off += max(n, 0)
-	}
-	if err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
-	}
-	if err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("cannot fill memfd %q: %w", name, err)
-	}
-	return fd, nil
-}

@@ -256,7 +256,7 @@ func (s *launcher) meet(ctx context.Context) (err error) {
 
 // order tells the stub what to do.
 func (s *launcher) order(context.Context) error {
-	setup, err := memfd("setup", wire.EncodeSetup(&s.setup))
+	setup, err := supervise.Memfd("setup", wire.EncodeSetup(&s.setup))
 	if err != nil {
 		return err
 	}
