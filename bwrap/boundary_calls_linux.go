@@ -22,8 +22,8 @@ type call struct {
 	// last: the first argument is what the last call that keeps it returned.
 	last, keep bool
 	// arms: once it has succeeded, the calls with undoes set are made even after
-	// another one has failed.
-	arms, undoes bool
+	// another one has failed, and those with onlyUndoes then alone.
+	arms, undoes, onlyUndoes bool
 }
 
 // calls are the system calls of a process that joins the sandbox's mount
@@ -99,7 +99,7 @@ func forkCallsChild(list *[40]call, n int) (pid uintptr, errno syscall.Errno) {
 	armed := false
 	for i := 0; i < n && i < 40; i++ {
 		c := &list[i]
-		if failed != 0 && !(armed && c.undoes) {
+		if failed != 0 && !(armed && (c.undoes || c.onlyUndoes)) || failed == 0 && c.onlyUndoes {
 			continue
 		}
 		first := c.arg[0]

@@ -23,8 +23,12 @@ func (m *mending) cover(p *point, r recipe, got identity) error {
 		return err
 	}
 	kind := st.Mode & unix.S_IFMT
-	if kind != unix.S_IFREG && kind != unix.S_IFDIR || got.mount != p.up.mount || got != identifyFD(fd) {
+	switch {
+	case kind != unix.S_IFREG && kind != unix.S_IFDIR || got.mount != p.up.mount || got != identifyFD(fd):
 		return errors.New("what stands there now can't be covered")
+	case st.Nlink == 0:
+		// rename(2) takes the mounts off before the name is the new object's.
+		return errors.New("what stands there is just being replaced")
 	}
 	obj := object{identity: got, path: p.path, dir: kind == unix.S_IFDIR}
 	if !p.up.readOnly {
@@ -84,7 +88,9 @@ func (m *mending) undo(path string, before, now identity, cause error) error {
 	return err
 }
 
-// mount makes the new mount inside.
+// mount makes the new mount inside. A cover goes to the very object that was
+// looked at, whatever its name is by then; if it has none any more, that fails.
+// A mount that shows what it lies on is compared with that afterwards.
 func (m *mending) mount(path string, r recipe, dir bool, fd int) error {
 	c := m.inside()
 	switch {
@@ -95,9 +101,11 @@ func (m *mending) mount(path string, r recipe, dir bool, fd int) error {
 		}
 		c.bindReadOnly(path, path, keptFlags(uintptr(fs.Flags)))
 	case dir:
-		c.mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "mode="+octal(r.modeFor(true)))
+		c.mount("tmpfs", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "mode="+octal(r.modeFor(true))).arms = true
+		c.move(stage, fd)
+		c.add(unix.SYS_UMOUNT2, c.text(stage), unix.MNT_DETACH).onlyUndoes = true
 	default:
-		c.coverFile(path, r)
+		c.coverFile(fd, r)
 	}
 	return c.run()
 }
@@ -122,9 +130,14 @@ func (c *calls) bindReadOnly(source, target string, flags uintptr) {
 	c.mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|flags, "")
 }
 
-// coverFile makes a file on a tmpfs of its own, shows it at the path, and
-// takes the tmpfs off again.
-func (c *calls) coverFile(path string, r recipe) {
+// move moves a mount onto what a descriptor names, move_mount(2), Linux 5.2.
+func (c *calls) move(from string, fd int) {
+	c.add(unix.SYS_MOVE_MOUNT, at0cwd, c.text(from), uintptr(fd), c.text(""), unix.MOVE_MOUNT_T_EMPTY_PATH)
+}
+
+// coverFile makes a file on a tmpfs of its own, a mount of it, moves that to
+// where it belongs, and takes the tmpfs off again.
+func (c *calls) coverFile(fd int, r recipe) {
 	c.mount("tmpfs", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700").arms = true
 	at := stage + "/cover"
 	c.add(unix.SYS_OPENAT, at0cwd, c.text(at), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600).keep = true
@@ -133,7 +146,8 @@ func (c *calls) coverFile(path string, r recipe) {
 	}
 	c.add(unix.SYS_FCHMOD, 0, uintptr(r.modeFor(false))).last = true
 	c.add(unix.SYS_CLOSE, 0).last = true
-	c.bindReadOnly(at, path, 0)
+	c.bindReadOnly(at, at, 0)
+	c.move(at, fd)
 	c.add(unix.SYS_UMOUNT2, c.text(stage), unix.MNT_DETACH).undoes = true
 }
 
