@@ -136,6 +136,10 @@ const (
 	Gone       Status = "gone" // the engine answered and holds no such container
 )
 
+// UnseenCode stands for an exit code that the engine didn't learn: that of a
+// container which was killed.
+const UnseenCode = 137
+
 // State is what an engine says of one container.
 type State struct {
 	Ref    Ref    `json:"ref"` // Daemon is the identity of the engine that answered
@@ -145,6 +149,9 @@ type State struct {
 	Pid      int  `json:"pid,omitempty"`
 	ExitCode int  `json:"exit_code"`
 	OOM      bool `json:"oom,omitempty"` // docker only: podman on cgroup v1 never says so
+	// Unseen: it has ended, and the engine's process that minded it didn't live
+	// to see how. ExitCode is [UnseenCode] then.
+	Unseen bool `json:"unseen,omitempty"`
 	// Error is what the engine says went wrong at the start.
 	Error      string            `json:"error,omitempty"`
 	CreatedAt  time.Time         `json:"created_at"`

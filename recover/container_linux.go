@@ -111,6 +111,11 @@ func (c *containerRun) launchState(s *plan.Stored) State {
 // orphaned: nobody supervises what is there.
 func (c *containerRun) orphaned() bool { return !c.held && c.state.Status != container.Gone }
 
+// neverStarted: it was made, and that is all.
+func (c *containerRun) neverStarted() bool {
+	return !c.state.Alive() && !c.state.Ended() && c.state.Status != container.Gone
+}
+
 // exit is how the container ended that nobody watched, by the engine's code
 // and the stub's notes.
 func (c *containerRun) exit(s *plan.Stored) plan.Exit {
@@ -122,10 +127,15 @@ func (c *containerRun) exit(s *plan.Stored) plan.Exit {
 	if err != nil {
 		n.Termed = true // whether it was stopped can't be told, so nobody relies on its end
 	}
+	if c.state.Unseen {
+		e.Code = unseen(s, n)
+	}
 	if n.Signal != 0 && e.Code == launch.CodeSignal+n.Signal {
 		e.Signal, e.Reason = n.Signal, string(launch.Signaled)
 	}
 	switch {
+	case c.neverStarted():
+		e.Code, e.Reason = launch.CodeRefused, string(launch.Unavailable) // and nobody will start it
 	case c.state.OOM:
 		e.Reason = string(launch.OOM)
 	case !n.Ended && e.Code == launch.CodeRefused:
@@ -140,6 +150,21 @@ func (c *containerRun) exit(s *plan.Stored) plan.Exit {
 	return e
 }
 
+// unseen is the code of an end that the engine didn't see, by the stub's notes.
+// Where it wrote none it was killed, or it has ended by itself before the
+// command ran.
+func unseen(s *plan.Stored, n launch.Notes) int {
+	switch {
+	case n.Signal != 0:
+		return launch.CodeSignal + n.Signal
+	case n.Ended:
+		return n.Code
+	case s.Root == nil:
+		return launch.CodeRefused
+	}
+	return container.UnseenCode
+}
+
 // lastStop is the last thing that the record says the command was sent to end
 // it, by its supervisor or by somebody else.
 func lastStop(s *plan.Stored) string {
@@ -152,10 +177,11 @@ func lastStop(s *plan.Stored) string {
 	return stop
 }
 
-// finish takes an ended container away, once its end is in the record.
+// finish takes a container away that has ended or was never started, once that
+// is in the record: afterwards nothing tells.
 func (c *containerRun) finish(ctx context.Context, s *plan.Stored) (*plan.Exit, error) {
 	exit := s.Exit
-	if c.state.Ended() {
+	if c.state.Ended() || c.neverStarted() {
 		if exit == nil {
 			e := c.exit(s)
 			exit = &e
@@ -193,8 +219,12 @@ func (r *Run) signalContainer(sig unix.Signal) error {
 	if err == nil {
 		return nil
 	}
-	// It may just be ending, which an engine has its own words for, before it
-	// says so itself.
+	// It may have ended meanwhile, which an engine has its own words for: podman
+	// says "stopped" while it tidies up, however long that takes.
+	if now, ierr := r.c.engine.Inspect(ctx, r.c.ref); ierr == nil && !now.Alive() {
+		return ErrEnded
+	}
+	// Or it is just ending, and the engine doesn't say so itself yet.
 	ending, cancel := context.WithTimeout(ctx, dyingTime*time.Millisecond)
 	defer cancel()
 	if _, werr := r.c.engine.Wait(ending, r.c.ref); werr == nil || errors.Is(errors.Join(err, werr), container.ErrNoContainer) {

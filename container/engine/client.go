@@ -27,12 +27,24 @@ type client struct {
 const maxAnswer = 64 << 20
 
 func newClient(socket string) *client {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", socket)
-	}
+	c := &client{socket: socket}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) }
 	t := &http.Transport{DialContext: dial, MaxIdleConns: 4, IdleConnTimeout: 30 * time.Second, DisableCompression: true}
-	return &client{socket: socket, http: &http.Client{Transport: t, CheckRedirect: noRedirect}}
+	c.http = &http.Client{Transport: t, CheckRedirect: noRedirect}
+	return c
+}
+
+func (c *client) dial(ctx context.Context) (*net.UnixConn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", c.socket)
+	if err != nil {
+		return nil, err
+	}
+	u, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(errors.New("internal error: a unix socket's connection is none"), conn.Close())
+	}
+	return u, nil
 }
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -160,4 +172,26 @@ func (c *client) call(ctx context.Context, r request, out any) (err error) {
 		return fmt.Errorf("cannot read the engine's answer: %w", err)
 	}
 	return nil
+}
+
+// looks and firstPause bound how often, and how soon, something is asked again.
+const (
+	looks      = 4
+	firstPause = 50 * time.Millisecond
+)
+
+// look is call for a question. Podman answers 500 about a container that is
+// being removed at that moment; asked again it knows.
+func (c *client) look(ctx context.Context, r request, out any) error {
+	for try := 1; ; try++ {
+		err := c.call(ctx, r, out)
+		if try == looks || !isStatus(err, http.StatusInternalServerError) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(firstPause << (try - 1)):
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -26,6 +27,8 @@ type fake struct {
 	answers map[string]string
 	status  map[string]int
 	header  map[string]string // of the greeting
+	// stumbles is how often it answers 500 before it answers at all.
+	stumbles map[string]int
 }
 
 // serve makes it answer on a unix socket.
@@ -39,8 +42,14 @@ func (f fake) serve(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stumbles := maps.Clone(f.stumbles) // one question after another
 	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := r.Method + " " + r.URL.Path
+		if stumbles[key] > 0 {
+			stumbles[key]--
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
 		for name, value := range f.header {
 			w.Header().Set(name, value)
 		}
@@ -420,4 +429,23 @@ func FuzzInspect(f *testing.F) {
 			t.Errorf("%q: %+v", answer, s)
 		}
 	})
+}
+
+// TestAskedAgain: an engine that stumbles over a container which somebody is
+// just removing is asked again; one that goes on stumbling is an error.
+func TestAskedAgain(t *testing.T) {
+	t.Parallel()
+	path := "GET /v1.47/containers/" + id + "/json"
+	f := docker()
+	e := f.open(t)
+	f.status[path] = http.StatusInternalServerError
+	if s, err := e.Inspect(t.Context(), f.ref()); err == nil {
+		t.Errorf("nobody knows, and it is %v", s.Status)
+	}
+	f.stumbles = map[string]int{path: 2}
+	delete(f.status, path)
+	delete(f.answers, path)
+	if s, err := f.open(t).Inspect(t.Context(), f.ref()); err != nil || s.Status != container.Gone {
+		t.Errorf("%v, %v", s.Status, err)
+	}
 }

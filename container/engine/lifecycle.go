@@ -165,9 +165,9 @@ func (e *Engine) Stop(ctx context.Context, r container.Ref, grace time.Duration)
 
 // Wait returns the state once the container has ended.
 func (e *Engine) Wait(ctx context.Context, r container.Ref) (container.State, error) {
-	pause := 50 * time.Millisecond
+	pause, patience := 50*time.Millisecond, firstLook
 	for {
-		s, err := e.waitOnce(ctx, r)
+		s, err := e.waitOnce(ctx, r, patience)
 		switch {
 		case err == nil && s.Status == container.Gone:
 			return s, e.noContainer("wait for", r)
@@ -183,24 +183,35 @@ func (e *Engine) Wait(ctx context.Context, r container.Ref) (container.State, er
 		case <-ctx.Done():
 			return container.State{}, errors.Join(ctx.Err(), err)
 		case <-time.After(pause):
-			pause = min(2*pause, time.Second)
+			pause, patience = min(2*pause, time.Second), min(2*patience, lastLook)
 		}
 	}
 }
 
-// waitInterval is how often podman looks whether a container has ended.
-const waitInterval = "20ms"
+// waitInterval is how often podman looks whether a container has ended, and
+// firstLook to lastLook how long this side waits for podman to say so until it
+// looks for itself: an end that conmon didn't see podman never tells.
+const (
+	waitInterval = "20ms"
+	firstLook    = 2 * time.Second
+	lastLook     = time.Minute
+)
 
-func (e *Engine) waitOnce(ctx context.Context, r container.Ref) (container.State, error) {
+func (e *Engine) waitOnce(ctx context.Context, r container.Ref, patience time.Duration) (container.State, error) {
 	if err := e.own(ctx, r); err != nil {
 		return container.State{}, err
 	}
 	q := url.Values{"condition": {"not-running"}}
+	waiting := ctx
 	if e.podman {
 		q.Set("interval", waitInterval) // it looks every quarter of a second otherwise
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
 	}
-	err := e.client.call(ctx, request{method: "POST", path: e.path(r, "/wait"), query: q}, nil)
-	if err != nil && !isStatus(err, http.StatusNotFound) {
+	err := e.client.call(waiting, request{method: "POST", path: e.path(r, "/wait"), query: q}, nil)
+	expired := waiting.Err() != nil && ctx.Err() == nil
+	if err != nil && !expired && !isStatus(err, http.StatusNotFound) {
 		return container.State{}, fmt.Errorf("cannot wait for container %.12s: %w", r.ID, err)
 	}
 	return e.Inspect(ctx, r)
@@ -215,8 +226,16 @@ func (e *Engine) Inspect(ctx context.Context, r container.Ref) (container.State,
 }
 
 func (e *Engine) inspect(ctx context.Context, r container.Ref) (container.State, error) {
+	s, err := e.inspectOnce(ctx, r)
+	if err != nil {
+		return s, err
+	}
+	return e.unseenEnd(ctx, r, s)
+}
+
+func (e *Engine) inspectOnce(ctx context.Context, r container.Ref) (container.State, error) {
 	var got inspectResponse
-	err := e.client.call(ctx, request{method: "GET", path: e.path(r, "/json")}, &got)
+	err := e.client.look(ctx, request{method: "GET", path: e.path(r, "/json")}, &got)
 	switch {
 	case isStatus(err, http.StatusNotFound):
 		if err := e.still(ctx, r); err != nil {
@@ -318,7 +337,7 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]containe
 	}
 	var entries []listEntry
 	q := url.Values{"all": {"1"}, "filters": {string(filters)}}
-	if err := e.client.call(ctx, request{method: "GET", path: "/containers/json", query: q}, &entries); err != nil {
+	if err := e.client.look(ctx, request{method: "GET", path: "/containers/json", query: q}, &entries); err != nil {
 		return nil, fmt.Errorf("cannot list the containers of %s: %w", e.name, err)
 	}
 	var out []container.State

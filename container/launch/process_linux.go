@@ -250,7 +250,7 @@ func (p *Process) remove(ctx context.Context) error {
 // that means.
 func (p *Process) result(state container.State, known, oom bool) Exit {
 	e := Exit{Code: state.ExitCode, Reason: Exited}
-	if !known && p.end != nil {
+	if p.end != nil && (!known || state.Unseen) {
 		e.Code = p.end.Code
 	}
 	switch {

@@ -101,9 +101,10 @@ func ReadServing(d Dirs) (Serving, error) {
 type Notes struct {
 	// Termed: SIGTERM came from outside of the container.
 	Termed bool
-	// Ended: the command has ended, by Signal if that isn't zero.
-	Ended  bool
-	Signal int
+	// Ended: the command has ended, by Signal if that isn't zero, else with
+	// Code.
+	Ended        bool
+	Signal, Code int
 }
 
 // ReadNotes reads them; a container that nothing was noted of has none.
@@ -123,11 +124,13 @@ func ReadNotes(d Dirs) (Notes, error) {
 			n.Termed = true
 		case wire.NoteExit:
 			n.Ended = true
+			n.Code, err = strconv.Atoi(number)
 		case wire.NoteSignal:
 			n.Ended = true
-			if n.Signal, err = strconv.Atoi(number); err != nil {
-				return n, fmt.Errorf("cannot read the stub's notes: %w", err)
-			}
+			n.Signal, err = strconv.Atoi(number)
+		}
+		if err != nil {
+			return n, fmt.Errorf("cannot read the stub's notes: %w", err)
 		}
 	}
 	return n, nil
