@@ -55,7 +55,7 @@ func TestNotes(t *testing.T) {
 	for text, want := range map[string]launch.Notes{
 		"":                    {},
 		"term\n":              {Termed: true},
-		"exit 3\n":            {Ended: true},
+		"exit 3\n":            {Ended: true, Code: 3},
 		"term\nsignal 15\n":   {Termed: true, Ended: true, Signal: 15},
 		"term\nterm\nexit 0":  {Termed: true, Ended: true},
 		"something else 15\n": {},
