@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +36,7 @@ type Process struct {
 	ports        ports
 	listeners    []net.Listener
 	serving      sync.WaitGroup
+	draining     supervise.Draining
 	leases       *lease.Held
 	boundary     *boundary
 	capture      int // bubblewrap's standard error
@@ -52,8 +52,8 @@ type Process struct {
 	exit Exit
 	err  error
 
-	jobs     sync.Mutex  // one stop or first use of the terminal at a time
-	stopping atomic.Bool // this process was told to stop
+	jobs sync.Mutex // one stop or first use of the terminal at a time
+	told told
 
 	mu     sync.Mutex
 	reason Reason      // why this side ended the run, if it did
@@ -104,6 +104,13 @@ func (p *Process) ending(r Reason, stop string) {
 		p.reason = r
 	}
 	p.stop = stop
+}
+
+// endedItself reports whether this side had no part in the end.
+func (p *Process) endedItself() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reason == ""
 }
 
 // terminate asks the command to end, and after the grace makes it. A stopped
@@ -172,6 +179,9 @@ func (p *Process) cleanUp() error {
 	err = errors.Join(err, p.boundary.finish())
 	p.relay.finish(err == nil)
 	p.output.finish(err == nil)
+	if err == nil && p.endedItself() {
+		p.draining.Run(p.egress, p.ports.list)
+	}
 	p.deaf = make(chan struct{})
 	go func() {
 		defer close(p.deaf)

@@ -84,7 +84,7 @@ func (s *launcher) listenOutside() error {
 				continue // no IPv6
 			}
 			s.ports.list = append(s.ports.list, supervise.Carrier{
-				Listener: l, Kind: event.Network, Via: "expose", Target: "inside:" + strconv.Itoa(int(e.Inside)),
+				Listener: l, Kind: event.Network, Via: "expose", Target: "inside:" + strconv.Itoa(int(e.Inside)), Inward: true,
 				Dial: func(ctx context.Context) (net.Conn, error) { return s.ports.dialInside(ctx, e.Inside) },
 			})
 		}
@@ -126,6 +126,7 @@ func (s *launcher) servePorts(ctx context.Context) {
 		tell = s.emit
 	}
 	for _, x := range s.ports.list {
+		x.Outflow = &s.Process.draining.Carried
 		s.Process.background(x.Via, func() error { return x.Serve(ctx, tell) })
 	}
 }

@@ -23,6 +23,8 @@ type client struct {
 	origin *origin // of plain requests
 	served bool    // a plain request has been answered
 
+	gone func() // see busy
+
 	pid     int
 	program string
 }
@@ -62,13 +64,33 @@ func (c *client) carry(f flow, v Verdict, server net.Conn) {
 	c.emitFlow(f, v, up, down)
 }
 
+// tunnel is to the server that was reached.
+func (c *client) tunnel(server net.Conn) *tunnel {
+	return &tunnel{client: c.conn, server: server, idle: c.s.limits.Idle, outflow: &c.s.outflow, taken: c.free}
+}
+
+// busy notes that the client may have sent what hasn't gone out; free, that it
+// has, or that somebody else says so.
+func (c *client) busy() {
+	if c.gone == nil {
+		c.gone = c.s.outflow.Hold(c.conn)
+	}
+}
+
+func (c *client) free() {
+	if c.gone != nil {
+		c.gone()
+		c.gone = nil
+	}
+}
+
 // pipeChecked is pipe with an eye on what the client says first.
 func (c *client) pipeChecked(server net.Conn, check *helloCheck) (up, down int64, err error) {
 	head, _ := c.br.Peek(c.br.Buffered())
 	ahead := bytes.Clone(head)
 	c.br = nil
 	c.conn.SetDeadline(time.Time{})
-	t := &tunnel{client: c.conn, server: server, idle: c.s.limits.Idle}
+	t := c.tunnel(server)
 	t.first = func() error {
 		c.conn.SetReadDeadline(time.Now().Add(t.idle))
 		n, err := check.check(io.MultiReader(bytes.NewReader(ahead), c.conn), server)
@@ -103,7 +125,7 @@ func (c *client) pipe(server net.Conn) (up, down int64, err error) {
 	ahead := int64(len(head))
 	c.br = nil // an idle tunnel needs no buffer
 	c.conn.SetDeadline(time.Time{})
-	t := &tunnel{client: c.conn, server: server, idle: c.s.limits.Idle}
+	t := c.tunnel(server)
 	err = t.run(c.ctx)
 	return t.up.Load() + ahead, t.down.Load(), err
 }

@@ -41,6 +41,7 @@ type exchange struct {
 	keep   bool // the client wants to go on
 	o      *origin
 	sent   chan error // how sending the request ended
+	gone   func()     // the request has gone out, as much of it as will
 
 	wmu       sync.Mutex // the body's reader sends 100 Continue
 	responded bool
@@ -49,6 +50,8 @@ type exchange struct {
 
 func (c *client) newExchange(h *head, req *http.Request, f flow, v Verdict) *exchange {
 	x := &exchange{c: c, h: h, req: req, f: f, v: v, keep: wantsKeepAlive(h, req), sent: make(chan error, 1)}
+	x.gone = c.s.outflow.Hold(c.conn)
+	c.free()
 	x.ctx, x.cancel = context.WithCancelCause(c.ctx)
 	x.idle = time.AfterFunc(c.s.limits.Idle, func() { x.cancel(errIdle) })
 	x.body = newBody(x, req.Body, len(h.expect) > 0 && h.minor == 1)
@@ -82,6 +85,7 @@ func (x *exchange) prepare() {
 
 // run reports whether the client connection can take another request.
 func (x *exchange) run() bool {
+	defer x.gone()
 	defer x.idle.Stop()
 	if x.body.src == http.NoBody {
 		x.body.finish()
@@ -120,6 +124,7 @@ func (x *exchange) roundTrip() (*http.Response, error) {
 // server would wait for the rest of the body forever.
 func (x *exchange) send(o *origin) {
 	err := o.send(x.req)
+	x.gone()
 	refused := overBudget(o.conn)
 	switch {
 	case refused != nil:

@@ -41,14 +41,17 @@ type tunnel struct {
 	refused atomic.Bool
 	// sent: all that the client had to say has gone up.
 	sent atomic.Bool
+	// outflow knows of what leaves; with inward that is what comes down.
+	outflow *Outflow
+	inward  bool
+	// taken is called once it does; nil for nobody.
+	taken func()
 }
 
 // Relay carries bytes both ways until both have ended, one fails, or nothing
 // moves for the idle time. It closes both connections.
 func Relay(client, server net.Conn, idle time.Duration) (up, down int64, err error) {
-	t := &tunnel{client: client, server: server, idle: idle}
-	err = t.run(context.Background())
-	return t.up.Load(), t.down.Load(), err
+	return (*Outflow)(nil).Relay(client, server, idle, false, nil)
 }
 
 // run returns once both ways have ended and both connections are closed, soon
@@ -58,19 +61,39 @@ func (t *tunnel) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, t.end)
 	defer stop()
 	t.moved.Store(time.Now().UnixNano())
+	wentUp, cameDown := t.leaves()
+	if t.taken != nil {
+		t.taken()
+	}
 	down := make(chan error, 1)
-	go func() { down <- t.oneWay(t.client, t.server, &t.down) }()
-	var err error
-	if t.first != nil {
-		err = t.first()
-	}
-	if err == nil {
-		err = t.oneWay(t.server, t.client, &t.up)
-		t.sent.Store(err == nil)
-	}
+	go func() {
+		defer cameDown()
+		down <- t.oneWay(t.client, t.server, &t.down)
+	}()
+	err := t.goUp()
+	wentUp()
 	err = errors.Join(err, <-down)
 	t.client.Close()
 	t.server.Close()
+	return err
+}
+
+// leaves notes the way that leads out, until it has ended.
+func (t *tunnel) leaves() (wentUp, cameDown func()) {
+	if t.inward {
+		return func() {}, t.outflow.add(t.server, &t.down)
+	}
+	return t.outflow.add(t.client, &t.up), func() {}
+}
+
+func (t *tunnel) goUp() error {
+	if t.first != nil {
+		if err := t.first(); err != nil {
+			return err
+		}
+	}
+	err := t.oneWay(t.server, t.client, &t.up)
+	t.sent.Store(err == nil)
 	return err
 }
 

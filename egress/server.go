@@ -67,6 +67,7 @@ type Server struct {
 
 	once        sync.Once
 	transparent atomic.Pointer[Transparent]
+	outflow     Outflow
 	limits      Limits
 	mu          sync.Mutex
 	closed      bool
@@ -161,6 +162,8 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := &client{s: s, ctx: ctx, conn: conn, br: bufio.NewReaderSize(conn, smallHead)}
+	c.busy()
+	defer c.free()
 	conn.SetReadDeadline(time.Now().Add(s.limits.Head))
 	first, err := c.br.Peek(1)
 	// Not before: whoever made the connection for the client tells of it

@@ -163,6 +163,9 @@ const flowWait = 5 * time.Second
 func (t *Transparent) serveFlow(ctx context.Context, conn net.Conn) {
 	defer t.Server.wg.Done()
 	defer t.remove(conn)
+	c := &client{s: t.Server, conn: conn, br: bufio.NewReaderSize(conn, 16)}
+	c.busy()
+	defer c.free()
 	p := t.flows.take(ctx, addrPort(conn.RemoteAddr()), flowWait)
 	if p == nil || p.target.Host == "" {
 		reset(conn)
@@ -170,7 +173,7 @@ func (t *Transparent) serveFlow(ctx context.Context, conn net.Conn) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c := &client{s: t.Server, ctx: ctx, conn: conn, br: bufio.NewReaderSize(conn, 16), pid: p.pid, program: p.program}
+	c.ctx, c.pid, c.program = ctx, p.pid, p.program
 	f := flow{target: p.target, via: viaTransparent, began: time.Now()}
 	server, v, err := t.Dialer.Dial(ctx, p.target)
 	if err != nil {

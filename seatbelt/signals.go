@@ -18,6 +18,7 @@ func (p *Process) forward(sig unix.Signal) {
 	case sig == unix.SIGWINCH && p.relay != nil:
 		p.relay.resize() // the kernel tells the command
 	default:
+		p.draining.Signal(sig)
 		_ = p.Signal(sig)
 	}
 }

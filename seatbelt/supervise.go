@@ -34,6 +34,7 @@ type Process struct {
 	listener  net.Listener
 	held      *os.File // the same port of ::1
 	serving   sync.WaitGroup
+	draining  supervise.Draining
 	own       []*os.File
 	watcher   *watcher
 	tag       string // of the run's refusals in the log
@@ -109,6 +110,13 @@ func (p *Process) signalGroup(sig unix.Signal) {
 	}
 }
 
+// endedItself reports whether this side had no part in the end.
+func (p *Process) endedItself() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reason == ""
+}
+
 // ending notes why this side ends the run. The reason is the first one given.
 func (p *Process) ending(r Reason, stop string) {
 	p.mu.Lock()
@@ -159,6 +167,9 @@ func (p *Process) supervise(ctx context.Context) {
 func (p *Process) cleanUp() error {
 	p.watcher.stop()
 	p.relay.finish()
+	if p.endedItself() {
+		p.draining.Run(p.egress, nil)
+	}
 	p.forwarder.Stop()
 	var err error
 	if p.egress != nil {

@@ -28,6 +28,10 @@ type Carrier struct {
 	Via      string
 	Target   string
 	Dial     func(context.Context) (net.Conn, error)
+	// Inward: the clients are outside.
+	Inward bool
+	// Outflow knows what leaves; nil for nobody.
+	Outflow *egress.Outflow
 }
 
 // HostPort carries to a port of the host's loopback, of whichever family its
@@ -84,6 +88,11 @@ func (c Carrier) Serve(ctx context.Context, tell func(event.Event)) error {
 // carry is one connection.
 func (c Carrier) carry(ctx context.Context, tell func(event.Event), conn net.Conn) {
 	began := time.Now()
+	free := func() {}
+	if !c.Inward {
+		free = c.Outflow.Hold(conn)
+	}
+	defer free()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	dialing, cancel := context.WithTimeout(ctx, carryTimeout)
@@ -98,7 +107,7 @@ func (c Carrier) carry(ctx context.Context, tell func(event.Event), conn net.Con
 	}
 	end := context.AfterFunc(ctx, func() { to.Close() })
 	defer end()
-	up, down, _ := egress.Relay(conn, to, carryIdle)
+	up, down, _ := c.Outflow.Relay(conn, to, carryIdle, c.Inward, free)
 	if tell != nil {
 		tell(event.Event{
 			Kind: c.Kind, Action: event.Allowed, Target: c.Target, Via: c.Via,

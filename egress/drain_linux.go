@@ -1,0 +1,5 @@
+package egress
+
+import "golang.org/x/sys/unix"
+
+const queuedRequest = unix.TIOCINQ
