@@ -1,6 +1,7 @@
 package bwrap
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -146,6 +147,24 @@ func setModes(fd int, modes *unix.Termios) error {
 	}
 	if err != nil {
 		return fmt.Errorf("cannot set the terminal's modes: %w", err)
+	}
+	return nil
+}
+
+// writeAll writes to a descriptor that may be non-blocking, as some callers'
+// are.
+func writeAll(fd int, b []byte) error {
+	for len(b) > 0 {
+		n, err := unix.Write(fd, b)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN):
+			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, -1)
+		case err != nil:
+			return err
+		default:
+			b = b[n:]
+		}
 	}
 	return nil
 }

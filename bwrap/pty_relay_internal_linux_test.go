@@ -68,7 +68,7 @@ func TestKeysWaitForTheCommand(t *testing.T) {
 	if r.enter() || !lines() {
 		t.Error("the terminal was taken again, before the stop that it was given back for")
 	}
-	r.comeBack()
+	r.comeBack(func() {})
 	if lines() {
 		t.Error("the terminal wasn't taken when the stop was over")
 	}

@@ -101,6 +101,10 @@ func (r *relay) enter() bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.enterLocked()
+}
+
+func (r *relay) enterLocked() bool {
 	if r.finished || r.later || r.away || !isForeground(r.t.in) {
 		return false
 	}
@@ -109,18 +113,43 @@ func (r *relay) enter() bool {
 		return false
 	}
 	if r.saved == nil || modes.Lflag&unix.ICANON != 0 {
-		if setModes(r.t.in, rawModes(*modes, r.isShared())) != nil {
+		if !r.makeRaw(modes) {
 			return false
 		}
-		r.saved = modes
 		r.nudge()
 	}
 	return true
 }
 
+// makeRaw changes modes that were found in the foreground, and reports whether
+// it still is: a shell may have taken the terminal back meanwhile. If what is
+// set there then is this one's, and not yet the shell's, it is undone.
+func (r *relay) makeRaw(modes *unix.Termios) bool {
+	raw := rawModes(*modes, r.isShared())
+	if setModes(r.t.in, raw) != nil {
+		return false
+	}
+	if isForeground(r.t.in) {
+		r.saved = modes
+		return true
+	}
+	r.saved = nil
+	if now, err := unix.IoctlGetTermios(r.t.in, unix.TCGETS); err == nil && *now == *raw {
+		_ = setModes(r.t.in, modes) // a terminal that has gone needs none
+	}
+	return false
+}
+
 // isShared reports whether the output to the outer terminal is another
 // program's, in a pipeline.
 func (r *relay) isShared() bool { return r.t.bits&wire.TTYLater != 0 }
+
+// waits reports whether the command hasn't used its terminal yet.
+func (r *relay) waits() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.later
+}
 
 // want is for a command that uses its terminal for the first time.
 func (r *relay) want() {
@@ -143,16 +172,22 @@ func (r *relay) leave() {
 	r.restore()
 }
 
-// comeBack ends what leave began, and takes the terminal if it is there to be
-// taken. Without a leave it is enter.
-func (r *relay) comeBack() {
+// comeBack ends what leave began, takes the terminal if it is there to be
+// taken, and continues the command before any key is carried: a Ctrl-Z that
+// finds a command standing waits, and is lost when that is continued
+// (signal(7), "Stop and continue").
+func (r *relay) comeBack(resume func()) {
 	if !r.hasInput() {
+		r.resize()
+		resume()
 		return
 	}
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.away = false
-	r.mu.Unlock()
-	r.enter()
+	r.enterLocked()
+	r.resize()
+	resume()
 }
 
 func (r *relay) restore() {
@@ -235,24 +270,6 @@ func (r *relay) asSeen(b []byte) []byte {
 		return b
 	}
 	return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
-}
-
-// writeAll writes to a descriptor that may be non-blocking, as some callers'
-// are.
-func writeAll(fd int, b []byte) error {
-	for len(b) > 0 {
-		n, err := unix.Write(fd, b)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.EAGAIN):
-			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, -1)
-		case err != nil:
-			return err
-		default:
-			b = b[n:]
-		}
-	}
-	return nil
 }
 
 // A shell puts its job in front a moment after the line that says so was

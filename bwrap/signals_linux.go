@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -44,6 +42,7 @@ func (p *Process) passedOn(sig unix.Signal) {
 	if !supervise.AsksToEnd(sig) {
 		return
 	}
+	p.draining.Signal(sig)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.passed = sig
@@ -64,15 +63,29 @@ func (p *Process) forward(sig unix.Signal) {
 	}
 }
 
+// told is what the command was last told of a stop that this process was told,
+// as long as its report may still come.
+type told int
+
+const (
+	nothing told = iota
+	toStop
+	toGoOn // before the report of the stop came
+)
+
 // suspend stops the command's process group as a terminal would, then this
 // process. With a terminal the second half happens when the stub reports that
 // the command has stopped, since it may catch the signal and go on; unless it
-// stands already, for wanting its terminal, and would report nothing.
+// stands already, for wanting its terminal, and would report nothing. A stop
+// that a continuation has overtaken is over.
 func (p *Process) suspend() {
 	p.jobs.Lock()
 	defer p.jobs.Unlock()
+	if lastTaken() == unix.SIGCONT {
+		return
+	}
 	if p.relay.hasInput() && !p.isStopped() {
-		p.stopping.Store(true)
+		p.told = toStop
 		p.signalGroup(unix.SIGTSTP)
 		return
 	}
@@ -91,42 +104,53 @@ func (p *Process) isStopped() bool {
 // stopped hands the terminal back to whoever started this process, and stops
 // with the rest of its group, which a terminal that stopped this process has
 // stopped already. It returns when the group is continued, or at once where no
-// shell would continue it (an orphaned group).
+// shell would continue it (an orphaned group). A report that was overtaken may
+// find the command standing for wanting its terminal, which is reported next.
 func (p *Process) stopped() {
 	p.jobs.Lock()
 	defer p.jobs.Unlock()
 	if !p.isStopped() {
 		return // it has been continued since
 	}
-	if p.forwarder != nil {
+	told := p.told
+	p.told = nothing
+	if p.forwarder != nil && (told != toGoOn || !p.relay.waits()) {
 		p.relay.settle()
 		p.relay.leave()
-		stopSelf(!p.stopping.Swap(false))
+		stopSelf(told != toStop)
 	}
 	p.resume()
 }
 
-// wanted gives the terminal to a command that uses it for the first time.
+// wanted gives the terminal to a command that uses it for the first time. If
+// this process was told to stop meanwhile it does so first: the command, which
+// stands for the other reason, will not report that it took that signal.
 func (p *Process) wanted() {
 	p.jobs.Lock()
 	defer p.jobs.Unlock()
 	p.relay.want()
+	p.told = nothing
+	if p.forwarder != nil && lastTaken() == unix.SIGTSTP {
+		p.relay.leave()
+		stopSelf(false)
+	}
 	p.resume()
 }
 
 // continued is for a supervisor that somebody else had stopped, or that is told
-// to continue a command that stands.
+// to continue a command that stands, or hasn't stopped yet.
 func (p *Process) continued() {
 	p.jobs.Lock()
 	defer p.jobs.Unlock()
+	if p.told == toStop {
+		p.told = toGoOn
+	}
 	p.resume()
 }
 
 // resume takes the terminal again and continues the command.
 func (p *Process) resume() {
-	p.relay.comeBack()
-	p.relay.resize()
-	p.signalGroup(unix.SIGCONT)
+	p.relay.comeBack(func() { p.signalGroup(unix.SIGCONT) })
 }
 
 // signalGroup sends a signal to the command's process group. The command is
@@ -150,55 +174,4 @@ func (p *Process) initPgid() int {
 		return -1
 	}
 	return pgid
-}
-
-// stopSelf stops this process with SIGTSTP's default action, which the kernel
-// skips in an orphaned process group: nobody could continue it. The signal to
-// this very thread makes sure that nothing runs on before the stop. A whole
-// group is stopped after Ctrl-Z in the inner terminal, as the outer one would
-// have done.
-//
-// The SIGCONT that ends the stop isn't delivered, since the caller sees by the
-// return that it came. By way of a handler it would come some milliseconds
-// later, and continue a command that was stopped again meanwhile.
-func stopSelf(group bool) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	// signal.Reset leaves Go's handler in place for these.
-	var stop, cont sigaction
-	if rtSigaction(unix.SIGTSTP, &sigaction{handler: sigIgnore}, &stop) != nil ||
-		rtSigaction(unix.SIGCONT, &sigaction{handler: sigDefault}, &cont) != nil {
-		return
-	}
-	if group {
-		_ = unix.Kill(0, unix.SIGTSTP) // the others: one stop is enough here
-	}
-	_ = rtSigaction(unix.SIGTSTP, &sigaction{handler: sigDefault}, nil)
-	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGTSTP)
-	_ = rtSigaction(unix.SIGTSTP, &stop, nil)
-	_ = rtSigaction(unix.SIGCONT, &cont, nil)
-}
-
-// sigaction is the kernel's struct, rt_sigaction(2), the same on amd64 and
-// arm64.
-type sigaction struct {
-	handler  uintptr
-	flags    uint64
-	restorer uintptr
-	mask     uint64
-}
-
-// The dispositions without a handler, signal(7).
-const (
-	sigDefault = 0
-	sigIgnore  = 1
-)
-
-func rtSigaction(sig unix.Signal, action, old *sigaction) error {
-	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
-		uintptr(unsafe.Pointer(action)), uintptr(unsafe.Pointer(old)), unsafe.Sizeof(action.mask), 0, 0)
-	if errno != 0 {
-		return errno
-	}
-	return nil
 }

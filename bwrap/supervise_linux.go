@@ -78,7 +78,8 @@ func startRun(ctx context.Context, l *Launch, o StartOptions) (*Process, error) 
 	s := newLauncher(l, o)
 	if o.Forward {
 		inherit()
-		s.forwarder = supervise.Forward(func(sig unix.Signal) { cancel(interrupted(sig, nil)) }, unix.SIGTSTP)
+		s.forwarder = supervise.Forward(func(sig unix.Signal) { cancel(interrupted(sig, nil)) }, stopSignals()...)
+		noteOrder()
 	}
 	if err := s.run(launching, ctx); err != nil {
 		if l := s.boundary.lossOf(); l != nil {

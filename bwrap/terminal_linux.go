@@ -70,21 +70,14 @@ func (t *Terminal) Stopped(resume func()) {
 	t.relay.settle()
 	t.relay.leave()
 	stopSelf(true)
-	t.again(resume)
+	t.relay.comeBack(resume)
 }
 
 // Continued is for a supervisor that somebody else had stopped.
 func (t *Terminal) Continued(resume func()) {
 	t.jobs.Lock()
 	defer t.jobs.Unlock()
-	t.again(resume)
-}
-
-// again takes the terminal, and continues the command.
-func (t *Terminal) again(resume func()) {
-	t.relay.comeBack()
-	t.relay.resize()
-	resume()
+	t.relay.comeBack(resume)
 }
 
 // Wanted is for a command that uses its terminal for the first time.
@@ -92,7 +85,7 @@ func (t *Terminal) Wanted(resume func()) {
 	t.jobs.Lock()
 	defer t.jobs.Unlock()
 	t.relay.want()
-	t.again(resume)
+	t.relay.comeBack(resume)
 }
 
 // Finish carries the rest and gives the operator's terminal back. started:
