@@ -37,6 +37,7 @@ type Process struct {
 	egress    Egress
 	proxy     net.Listener
 	carriers  []supervise.Carrier
+	draining  supervise.Draining
 	serving   sync.WaitGroup
 	unserve   context.CancelFunc
 	unwatch   chan struct{} // closed when no socket matters any more
@@ -206,6 +207,13 @@ func (p *Process) supervise(ctx context.Context) {
 	close(p.done)
 }
 
+// endedItself reports whether this side had no part in the end.
+func (p *Process) endedItself() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reason == ""
+}
+
 // confirmTime is how long an engine may take to confirm an end. One that is
 // restarting is waited for.
 const confirmTime = 60 * time.Second
@@ -227,6 +235,9 @@ func (p *Process) finish() {
 		p.o.Terminal.Finish(err == nil)
 	}
 	p.streams.finish()
+	if err == nil && p.endedItself() {
+		p.draining.Run(p.egress, p.carriers)
+	}
 	p.forwarder.Stop()
 	p.err = errors.Join(p.err, p.boundary.finish(), p.endServing())
 	p.exit = p.result(state, err == nil, oom > 0 || state.OOM)

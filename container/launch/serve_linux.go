@@ -21,6 +21,7 @@ func (p *Process) serveAll(ctx context.Context) {
 		tell = p.o.emit
 	}
 	for _, c := range p.carriers {
+		c.Outflow = &p.draining.Carried
 		p.background(c.Via+" "+c.Target, func() error { return c.Serve(ctx, tell) })
 	}
 }

@@ -18,6 +18,7 @@ func (p *Process) forward(sig unix.Signal) {
 		return
 	}
 	if supervise.AsksToEnd(sig) {
+		p.draining.Signal(sig)
 		p.mu.Lock()
 		p.passed = sig
 		p.mu.Unlock()

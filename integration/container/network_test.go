@@ -111,9 +111,14 @@ int main(int argc, char **argv) {
 // client compiles it into the workspace.
 func (p *pen) client() string {
 	p.t.Helper()
-	name := filepath.Join(p.workspace, "client")
+	return p.compile("client", unixClient)
+}
+
+func (p *pen) compile(name, source string) string {
+	p.t.Helper()
+	name = filepath.Join(p.workspace, name)
 	cmd := exec.CommandContext(p.t.Context(), "gcc", "-O1", "-static", "-o", name, "-x", "c", "-")
-	cmd.Stdin = strings.NewReader(unixClient)
+	cmd.Stdin = strings.NewReader(source)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		p.t.Fatalf("%v: %s", err, out)
 	}
