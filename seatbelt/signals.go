@@ -2,6 +2,7 @@ package seatbelt
 
 import (
 	"os"
+	"os/signal"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,11 +26,19 @@ func (p *Process) forward(sig unix.Signal) {
 
 // suspend stops the run's group, then this process; whoever continues this
 // process continues both. SIGSTOP because the default action of SIGTSTP can't
-// be had back from Go's runtime.
+// be had back from Go's runtime. A shell whose job is the parent of this
+// process may continue the group before that: then it is not to stop any more.
 func (p *Process) suspend() {
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, unix.SIGCONT)
+	defer signal.Stop(continued)
 	p.signalGroup(unix.SIGTSTP)
 	p.relay.leave()
-	_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+	select {
+	case <-continued:
+	default:
+		_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+	}
 	p.relay.enter()
 	p.signalGroup(unix.SIGCONT)
 }
