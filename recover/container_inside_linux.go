@@ -41,7 +41,10 @@ func (p *containerProver) proveInside() (err error) {
 	if err := p.proveAlone(); err != nil {
 		return err
 	}
-	return p.steps([]step{{ProofMaps, p.proveMaps}, {ProofMounts, p.proveContainerMounts}})
+	return p.steps([]step{
+		{ProofMaps, p.proveMaps}, {ProofMounts, p.proveContainerMounts},
+		{ProofCanaries, func() error { return proveCanaries(p.stored) }},
+	})
 }
 
 // look checks one process of the container.

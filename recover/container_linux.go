@@ -14,8 +14,12 @@ import (
 	"pinfold/plan"
 )
 
-// askTime bounds one question to an engine.
-const askTime = 30 * time.Second
+// askTime bounds one question to an engine, endingTime the wait for it to say
+// that a container which can't be signalled any more has ended.
+const (
+	askTime    = 30 * time.Second
+	endingTime = 5 * time.Second
+)
 
 // containerRun is the container of a recorded launch. What is told of it the
 // pinned engine has said: one that doesn't answer, or another one in its
@@ -225,7 +229,7 @@ func (r *Run) signalContainer(sig unix.Signal) error {
 		return ErrEnded
 	}
 	// Or it is just ending, and the engine doesn't say so itself yet.
-	ending, cancel := context.WithTimeout(ctx, dyingTime*time.Millisecond)
+	ending, cancel := context.WithTimeout(ctx, endingTime)
 	defer cancel()
 	if _, werr := r.c.engine.Wait(ending, r.c.ref); werr == nil || errors.Is(errors.Join(err, werr), container.ErrNoContainer) {
 		return ErrEnded

@@ -134,8 +134,6 @@ func (p *containerProver) proveState(held bool) error {
 	p.stored.Root.Supervisor, p.stored.Root.Exe = p.stored.Supervisor()
 	p.verdict.Root = p.stored.Root.Supervisor.PID
 	p.verdict.State = Running
-	// What the stub has tried isn't in the record of a container.
-	p.verdict.NotProven = []string{"canaries"}
 	err := p.steps([]step{
 		{ProofBoot, p.proveBoot},
 		{ProofParent, p.proveParent},

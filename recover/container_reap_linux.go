@@ -135,8 +135,8 @@ func (r *reaper) containerLeft(ctx context.Context, e *engine.Engine, s containe
 		return true
 	}
 	if !r.o.DryRun {
-		if r.settledElsewhere(ctx, e, s) {
-			return false
+		if settled, kept := r.settledByRecord(ctx, e, s); settled || kept {
+			return kept
 		}
 		if s.Alive() {
 			err = e.Stop(ctx, s.Ref, reapGrace)
@@ -154,18 +154,32 @@ func (r *reaper) containerLeft(ctx context.Context, e *engine.Engine, s containe
 	return r.o.DryRun
 }
 
-// settledElsewhere takes a container away by its record where that lies outside
-// the state directory and nobody has named it, so that it still learns of its
-// end: with the container goes all that tells.
-func (r *reaper) settledElsewhere(ctx context.Context, e *engine.Engine, s container.State) bool {
+// settledByRecord takes a container away by its record, so that this learns of
+// the end: with the container goes all that tells. A record that lies outside
+// the state directory and that nobody has named wasn't looked at yet; one that
+// was may have had a supervisor then that was just dying.
+func (r *reaper) settledByRecord(ctx context.Context, e *engine.Engine, s container.State) (settled, kept bool) {
 	record := s.Labels[container.LabelRecord]
-	if record == "" || slices.Contains(r.seen, record) {
-		return false
+	if record == "" {
+		return false, false
 	}
+	seen := slices.Contains(r.seen, record)
+	if seen && !awaitsEnd(record, s.Ref.ID) {
+		return false, false
+	}
+	r.done.Living = slices.DeleteFunc(r.done.Living, func(path string) bool { return path == record })
+	r.done.Unclear = slices.DeleteFunc(r.done.Unclear, func(i Info) bool { return i.Record == record })
 	r.seen = append(r.seen, record)
 	r.settle(ctx, []string{record})
 	now, err := e.Inspect(ctx, s.Ref)
-	return err == nil && now.Status == container.Gone
+	settled = err == nil && now.Status == container.Gone
+	return settled, seen && !settled
+}
+
+// awaitsEnd reports whether a record is of this container, and has no end yet.
+func awaitsEnd(record, id string) bool {
+	s, err := plan.ReadRecord(record)
+	return err == nil && s.Exit == nil && s.Container != nil && s.Container.ID == id
 }
 
 // dirsOf are the directories of launches that a container has mounted.

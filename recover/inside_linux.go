@@ -18,7 +18,7 @@ func (p *prover) proveInside() error {
 	}
 	p.verdict.Processes = len(p.tree.all)
 	p.verdict.Held = append(p.verdict.Held, ProofNamespaces, ProofPrivileges)
-	return p.steps([]step{{ProofMaps, p.proveMaps}, {ProofMounts, p.proveMounts}, {ProofCanaries, p.proveCanaries}})
+	return p.steps([]step{{ProofMaps, p.proveMaps}, {ProofMounts, p.proveMounts}, {ProofCanaries, func() error { return proveCanaries(p.stored) }}})
 }
 
 // lookInside checks one process of the sandbox, pid 1 included.
@@ -100,8 +100,8 @@ func (p *prover) proveMaps() error {
 
 // proveCanaries: what the plan claims was tried before the command ran, and
 // held, by the journal's one line about it: no cover of the plan without a try.
-func (p *prover) proveCanaries() error {
-	tried := slices.DeleteFunc(slices.Clone(p.stored.Steps), func(s plan.Step) bool { return s.Kind != plan.KindCanaries })
+func proveCanaries(stored *plan.Stored) error {
+	tried := slices.DeleteFunc(slices.Clone(stored.Steps), func(s plan.Step) bool { return s.Kind != plan.KindCanaries })
 	if len(tried) != 1 || tried[0].Action != plan.ActionHeld {
 		return refuted(ProofCanaries, "the record has %d lines that say that what the plan claims was tried, not one", len(tried))
 	}
@@ -110,7 +110,7 @@ func (p *prover) proveCanaries() error {
 		return refuted(ProofCanaries, "%v", err)
 	}
 	covers := 0
-	for _, m := range p.stored.Plan.Mounts {
+	for _, m := range stored.Plan.Mounts {
 		if m.Access == guard.Deny.String() || m.Access == guard.Empty.String() {
 			covers++
 		}

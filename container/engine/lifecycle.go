@@ -193,7 +193,7 @@ func (e *Engine) Wait(ctx context.Context, r container.Ref) (container.State, er
 // looks for itself: an end that conmon didn't see podman never tells.
 const (
 	waitInterval = "20ms"
-	firstLook    = 2 * time.Second
+	firstLook    = 250 * time.Millisecond
 	lastLook     = time.Minute
 )
 
