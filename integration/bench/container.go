@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -26,26 +27,44 @@ type engineUnderTest struct {
 
 // containers compares launches in containers with the engines' own.
 func (b *bench) containers() error {
-	podman := os.Getenv("CONTAINER_HOST")
-	if podman == "" {
-		podman = "unix:///run/podman/podman.sock"
+	if err := b.containersOf(engineUnderTest{engine.Docker, "docker", "unix:///run/docker.sock", nil}); err != nil {
+		return err
 	}
-	for _, e := range []engineUnderTest{
-		{engine.Docker, "docker", "unix:///run/docker.sock", nil},
-		{engine.Podman, "podman", podman, []string{"--remote", "--url", podman}},
-	} {
-		if err := b.containersOf(e); err != nil {
-			return err
-		}
+	return b.podman()
+}
+
+// podman is the one that CONTAINER_HOST names, or one of the bench's own, whose
+// command line starts containers without asking a service.
+func (b *bench) podman() (err error) {
+	if at := os.Getenv("CONTAINER_HOST"); at != "" {
+		return b.containersOf(engineUnderTest{engine.Podman, "podman", at, []string{"--remote", "--url", at}})
 	}
-	return nil
+	p, err := b.startPodman()
+	if err != nil {
+		b.notThere(engine.Podman, err)
+		return nil
+	}
+	defer func() { err = errors.Join(err, p.end()) }()
+	if err := os.Setenv("CONTAINER_HOST", p.endpoint()); err != nil {
+		return err
+	}
+	return b.containersOf(engineUnderTest{engine.Podman, p.path, p.endpoint(), append([]string{"--remote=false"}, p.storage...)})
+}
+
+// notThere is the row of an engine that can't be measured, and says why.
+func (b *bench) notThere(name string, why error) {
+	fmt.Fprintf(os.Stderr, "bench: %s: %v\n", name, why)
+	b.rows = append(b.rows, row{launchIn(name), "", "not there", "", "at most 1.15 ×"})
+}
+
+func launchIn(name string) string {
+	return "launch of `true` in a container, against " + name + " run"
 }
 
 func (b *bench) containersOf(e engineUnderTest) error {
-	launch := "launch of `true` in a container, against " + e.name + " run"
 	image, err := b.image(e)
 	if err != nil {
-		b.rows = append(b.rows, row{launch, "", "not there", "", "at most 1.15 ×"})
+		b.notThere(e.name, err)
 		return nil
 	}
 	policy, err := b.write(e.name+".json", map[string]any{
@@ -59,7 +78,7 @@ func (b *bench) containersOf(e engineUnderTest) error {
 	if err != nil {
 		return err
 	}
-	b.rows = append(b.rows, row{launch, ms(m[0]), ms(m[1]), times(m[0], m[1]), "at most 1.15 ×"})
+	b.rows = append(b.rows, row{launchIn(e.name), ms(m[0]), ms(m[1]), times(m[0], m[1]), "at most 1.15 ×"})
 	if e.name == engine.Docker {
 		if err := b.usualWay(e, image, m[0]); err != nil {
 			return err
