@@ -85,7 +85,7 @@ func mayImport() map[string][]string {
 		"event":        nil,
 		"plan":         {"policy", "guard", "event"},
 		"lease":        {"plan", "policy"},
-		"supervise":    {"policy", "egress", "event", "stub/wire"},
+		"supervise":    {"policy", "egress", "event", "plan", "stub/wire", "stub/seccomp"},
 		"egress":       {"policy", "guard", "event"},
 		"notify":       {"event"},
 		"stub":         {"stub/wire"},

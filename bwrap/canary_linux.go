@@ -2,11 +2,9 @@ package bwrap
 
 import (
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"pinfold/plan"
 	"pinfold/stub/wire"
 )
 
@@ -35,30 +33,4 @@ func withHostDevices(checks []wire.Check) []wire.Check {
 		}
 	}
 	return list
-}
-
-// takeTried takes the stub's word that the claims of the plan hold, after
-// comparing that it has tried what it was to try.
-func (s *launcher) takeTried(body []byte) (wire.Canaries, error) {
-	c, err := wire.DecodeTried(body)
-	if err != nil {
-		return c, s.stubError("the stub's account of what it tried is wrong", err)
-	}
-	paths := c.Denied + c.ReadOnly + c.Writable + c.Left
-	if paths != len(s.setup.Checks) || c.Calls != len(s.setup.Calls) || c.Hosts != 1 {
-		return c, s.stubError("the stub hasn't tried what it was to try", nil)
-	}
-	return c, nil
-}
-
-// noteTried puts it on record.
-func (s *launcher) noteTried(c wire.Canaries) error {
-	if s.o.Record == nil {
-		return nil
-	}
-	return s.o.Record.Add(plan.Step{
-		Time: time.Now(), Action: plan.ActionHeld, Kind: plan.KindCanaries, Detail: plan.Tried{
-			Denied: c.Denied, ReadOnly: c.ReadOnly, Writable: c.Writable, Calls: c.Calls, Hosts: c.Hosts, Left: c.Left, Micros: c.Micros,
-		}.String(),
-	})
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold/notify"
+	"pinfold/plan"
 	"pinfold/stub/wire"
 	"pinfold/supervise"
 )
@@ -146,7 +147,7 @@ func (s *launcher) letGo(ctx, serving context.Context) error {
 	if err := s.goOn(ctx); err != nil {
 		return err
 	}
-	if err := cmp.Or(s.noteTried(tried), s.awaitCommand(ctx)); err != nil {
+	if err := cmp.Or(supervise.NoteTried(s.o.Record, tried), s.awaitCommand(ctx)); err != nil {
 		return err
 	}
 	s.relay.open()
@@ -211,22 +212,26 @@ func (s *launcher) serveAll(ctx, serving context.Context) error {
 }
 
 // awaitTried waits for the stub to say that all is as ordered, and holds.
-func (s *launcher) awaitTried(ctx context.Context) (wire.Canaries, error) {
+func (s *launcher) awaitTried(ctx context.Context) (plan.Tried, error) {
 	stop := s.Process.control.until(ctx)
 	defer stop()
 	pk, err := s.Process.control.receive()
 	if err != nil {
-		return wire.Canaries{}, s.brokeOff(ctx, err)
+		return plan.Tried{}, s.brokeOff(ctx, err)
 	}
 	defer pk.close()
 	t, err := wire.PacketType(pk.body)
 	switch {
 	case err == nil && t == wire.Failed:
-		return wire.Canaries{}, pk.failure()
+		return plan.Tried{}, pk.failure()
 	case err == nil && t == wire.Tried && len(pk.fds) == 0:
-		return s.takeTried(pk.body)
+		tried, err := supervise.TakeTried(pk.body, &s.setup)
+		if err != nil {
+			err = s.stubError("the stub's word isn't taken", err)
+		}
+		return tried, err
 	}
-	return wire.Canaries{}, s.stubError("the stub said what it shouldn't", err)
+	return plan.Tried{}, s.stubError("the stub said what it shouldn't", err)
 }
 
 // awaitCommand waits for the command to be executed: the stub's end of the

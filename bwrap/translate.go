@@ -8,6 +8,7 @@ import (
 	"pinfold/guard"
 	"pinfold/policy"
 	"pinfold/stub/wire"
+	"pinfold/supervise"
 )
 
 // Translate turns a Grant into a Launch for a machine. It is pure: the same
@@ -60,7 +61,7 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 	}
 	l.bound(in)
 	l.mediate(in, m, o, md)
-	l.Setup.Calls = sampleCalls(m.Arch, md.mode)
+	l.Setup.Calls = supervise.SampleCalls(m.Arch, md.mode)
 	if err := checkSize(b, l, in); err != nil {
 		return nil, err
 	}

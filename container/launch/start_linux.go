@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,7 @@ import (
 	"pinfold/container"
 	"pinfold/plan"
 	"pinfold/policy"
+	"pinfold/stub/seccomp"
 	"pinfold/stub/wire"
 	"pinfold/supervise"
 )
@@ -108,7 +110,7 @@ func (s *launcher) prepare(context.Context) (err error) {
 	l := s.o.Launch
 	s.setup = wire.Setup{
 		Version: wire.Version, Argv: l.Argv, Env: l.Env, Dir: l.Dir, Umask: s.o.Umask, Checks: l.Checks,
-		Limits: rlimits(l.Limits), ShareSignals: true,
+		Limits: rlimits(l.Limits), ShareSignals: true, Calls: supervise.SampleCalls(runtime.GOARCH, seccomp.Unix),
 	}
 	if s.setup.IgnoreSignals, err = ignoredSignals(); err != nil {
 		return err
@@ -318,10 +320,9 @@ func (s *launcher) hearUntil(ctx context.Context, want wire.Type) (*packet, erro
 		case pk.kind == wire.Termed:
 			s.termed.Store(true)
 		case pk.kind == wire.Tried && !s.tried:
-			if _, err := wire.DecodeTried(pk.body); err != nil {
-				return nil, stubError("the stub's report can't be read", err)
+			if err := s.takeTried(pk.body); err != nil {
+				return nil, err
 			}
-			s.tried = true
 		case pk.kind == wire.Ended:
 			err := s.brokeOff(ctx, errStubClosed)
 			return nil, err
@@ -331,6 +332,16 @@ func (s *launcher) hearUntil(ctx context.Context, want wire.Type) (*packet, erro
 		}
 		pk.close()
 	}
+}
+
+// takeTried puts on record that what the plan claims was tried, and held.
+func (s *launcher) takeTried(body []byte) error {
+	tried, err := supervise.TakeTried(body, &s.setup)
+	if err != nil {
+		return stubError("the stub's word isn't taken", err)
+	}
+	s.tried = true
+	return supervise.NoteTried(s.o.Record, tried)
 }
 
 // brokeOff is a stub that ended in between. An engine that stopped it is the
