@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 for arch in ${*:-amd64 arm64}; do
 	out=stub/bin/$arch/init
 	CGO_ENABLED=0 GOOS=linux GOARCH=$arch GOFLAGS= \
-		go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o "$out.tmp" ./stub/init
+		go build -trimpath -buildvcs=false -ldflags '-s -w -funcalign 16 -buildid=' -o "$out.tmp" ./stub/init
 	if cmp -s "$out.tmp" "$out"; then
 		rm "$out.tmp"
 	else
