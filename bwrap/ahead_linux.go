@@ -31,7 +31,7 @@ func holdStub() *os.File {
 	if err != nil {
 		return nil
 	}
-	fd, err := supervise.FillMemfd(DataStub, p.WriteTo)
+	fd, err := supervise.FillProgram(DataStub, p.WriteTo)
 	if err != nil {
 		return nil
 	}

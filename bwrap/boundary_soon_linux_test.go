@@ -13,11 +13,11 @@ import (
 // looked at as it is when the command starts, and watched.
 func TestBoundaryOfOddBubblewraps(t *testing.T) {
 	t.Parallel()
-	// The filter is the first of the data: behind the standard streams, the
-	// stub's setup and its socket, and the command's standard error.
+	// The filter is behind the standard streams, the stub's setup and its
+	// socket, the command's standard error, and the last of the data.
 	for name, script := range map[string]string{
 		"keeps it open":  `sleep 1000 4<&- & echo $! >"$0.pid"; exec "$BWRAP" "$@"`,
-		"closes it soon": `cat <&6 >"$0.filter"; exec 6<"$0.filter"; exec "$BWRAP" "$@"`,
+		"closes it soon": `cat <&7 >"$0.filter"; exec 7<"$0.filter"; exec "$BWRAP" "$@"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -106,7 +106,9 @@ func TestHostileStub(t *testing.T) {
 	} {
 		t.Run(argv, func(t *testing.T) {
 			t.Parallel()
-			l := realLaunch(t, bwrap.Input{Argv: []string{argv}})
+			m := realMachine(t)
+			m.RunsMemfd = false
+			l := launchOn(t, m, bwrap.Input{Argv: []string{argv}})
 			i := slices.Index(l.Args, bwrap.StubPath) // after --perms 0555 --ro-bind-data {fd:stub}
 			l.Args = slices.Replace(l.Args, i-4, i, "--ro-bind", exe)
 			l.Data = slices.DeleteFunc(l.Data, func(d bwrap.Datum) bool { return d.Name == bwrap.DataStub })

@@ -98,7 +98,11 @@ type result struct {
 // realLaunch translates for this machine, with the programs of this build.
 func realLaunch(t testing.TB, in bwrap.Input) *bwrap.Launch {
 	t.Helper()
-	m := realMachine(t)
+	return launchOn(t, realMachine(t), in)
+}
+
+func launchOn(t testing.TB, m bwrap.Machine, in bwrap.Input) *bwrap.Launch {
+	t.Helper()
 	program, err := stub.Binary(m.Arch)
 	if errors.Is(err, stub.ErrNotBuilt) && os.Getenv("PINFOLD_INTEGRATION") != "1" {
 		t.Skip("the stub is not built")
@@ -135,7 +139,14 @@ func whole(t *testing.T, l *bwrap.Launch) result {
 	setup := fileOf(t, wire.EncodeSetup(&l.Setup))
 	_, err = unix.FcntlInt(setup.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK)
 	must(t, err)
-	r := start(t, l, []*os.File{setup, theirs}, []string{bwrap.StubPath})
+	files := []*os.File{setup, theirs}
+	if l.Stub == bwrap.StubFile {
+		var program bytes.Buffer
+		_, err := l.Data[len(l.Data)-1].WriteTo(&program)
+		must(t, err)
+		files = append(files, fileOf(t, nil), fileOf(t, program.Bytes()))
+	}
+	r := start(t, l, files, []string{l.Stub})
 	theirs.Close()
 	packet := make([]byte, 64<<10)
 	for {
@@ -163,6 +174,9 @@ func start(t *testing.T, l *bwrap.Launch, files []*os.File, command []string) re
 	}
 	for _, d := range l.Data {
 		i := slices.Index(args, "{fd:"+d.Name+"}")
+		if d.Name == bwrap.DataStub && l.Stub == bwrap.StubFile {
+			continue
+		}
 		if i < 0 {
 			t.Fatalf("no argument takes descriptor %q", d.Name)
 		}

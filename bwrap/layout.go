@@ -26,7 +26,7 @@ const (
 func build(in input, m Machine, o Options, md mediation) (*builder, error) {
 	b := newBuilder()
 	b.tmp = in.Limits.Tmp
-	places := slices.Concat(rootPlaces(in, m), devPlaces(o), procPlaces(m), privatePlaces(in, m), linkPlaces(in), namePlaces(in, m, md), entryPlaces(in))
+	places := slices.Concat(rootPlaces(in, m), devPlaces(m, o), procPlaces(m), privatePlaces(in, m), linkPlaces(in), namePlaces(in, m, md), entryPlaces(in))
 	slices.SortStableFunc(places, func(x, y place) int {
 		if c := comparePaths(x.path, y.path); c != 0 {
 			return c
@@ -98,8 +98,8 @@ func putBuiltRoot(b *builder) {
 
 // devPlaces are the minimal /dev. The whole is sealed: its own tmpfs is small
 // but writable otherwise.
-func devPlaces(o Options) []place {
-	return []place{
+func devPlaces(m Machine, o Options) []place {
+	return append(stubPlaces(m, o),
 		builtin("/dev", func(b *builder) {
 			b.add("--dev", "/dev")
 			b.mounted(plan.Mount{Path: "/dev", Access: guard.ReadOnly.String(), Kind: "dev", Rule: builtinRule("/dev")}, surfaceDev)
@@ -111,11 +111,18 @@ func devPlaces(o Options) []place {
 		builtin("/dev/console", func(b *builder) {
 			b.coverFile("/dev/console", 0, nil, plan.Mount{Access: guard.Deny.String(), Rule: builtinRule("/dev/console")})
 		}),
-		builtin(StubPath, func(b *builder) {
-			b.dataFile(StubPath, 0o555, Datum{Name: DataStub, Content: o.Parts.Stub, file: o.Parts.program, sum: o.Parts.StubSHA256}, plan.Mount{Access: guard.ReadOnly.String(), Rule: builtinRule("stub")})
-		}),
 		builtin("/dev/shm", func(b *builder) { b.private("/dev/shm", builtinRule("/dev/shm")) }),
+	)
+}
+
+// stubPlaces are a file for the stub, where it needs one.
+func stubPlaces(m Machine, o Options) []place {
+	if m.RunsMemfd {
+		return nil
 	}
+	return []place{builtin(StubPath, func(b *builder) {
+		b.dataFile(StubPath, 0o555, o.Parts.stub(), plan.Mount{Access: guard.ReadOnly.String(), Rule: builtinRule("stub")})
+	})}
 }
 
 // procPlaces are the pid namespace's own /proc, less what tells about or acts

@@ -38,10 +38,27 @@ func probe(ctx context.Context, m Machine) (Machine, error) {
 			return Machine{}, err
 		}
 	}
+	if m.RunsMemfd, err = runsMemfd(); err != nil {
+		return Machine{}, err
+	}
 	if m.Private, err = privateHere(); err != nil {
 		return Machine{}, err
 	}
 	return probeProc(m)
+}
+
+// runsMemfd asks whether files without a name may be executed:
+// vm.memfd_noexec, Linux 6.3. With 2 they may not be made for that.
+func runsMemfd() (bool, error) {
+	b, err := os.ReadFile("/proc/sys/vm/memfd_noexec")
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot learn what a memfd may be: %w", err)
+	}
+	s := strings.TrimSpace(string(b))
+	return s == "0" || s == "1", nil
 }
 
 // probeNotify learns whether the supervisor can answer system calls.

@@ -40,6 +40,9 @@ func byHand(b *testing.B, l *bwrap.Launch) {
 		if d.Name == bwrap.DataStub {
 			content = nil // nobody needs it by hand
 		}
+		if !slices.Contains(args, "{fd:"+d.Name+"}") {
+			continue
+		}
 		files = append(files, fileOf(b, content))
 		args[slices.Index(args, "{fd:"+d.Name+"}")] = strconv.Itoa(3 + i)
 	}

@@ -40,12 +40,21 @@ func (f *filling) hold(d *Datum) (int, error) {
 			f.filter = end
 			return fd, nil
 		}
-	case d.file != nil:
-		if fd := f.ahead.takeStub(); fd >= 0 {
+	case d.Name == DataStub:
+		if fd := f.takeStub(d); fd >= 0 {
 			return fd, nil
 		}
+		return supervise.FillProgram(d.Name, d.WriteTo)
 	}
 	return supervise.FillMemfd(d.Name, d.WriteTo)
+}
+
+// takeStub is the stub as it was held ahead, if it is that one; else -1.
+func (f *filling) takeStub(d *Datum) int {
+	if d.file == nil {
+		return -1
+	}
+	return f.ahead.takeStub()
 }
 
 // oneReading is a socket with b to be read from it, up to its end. The other one

@@ -16,6 +16,9 @@ import (
 // stub's setup and its control socket.
 const stderrFD = wire.ControlFD + 1
 
+// stubFD is the stub's own file, where it has no path: see [StubFile].
+const stubFD = stderrFD + 1
+
 // captureSize bounds what is kept of bubblewrap's own messages. The file
 // can't grow past it, whoever writes.
 const captureSize = 64 << 10
@@ -111,17 +114,21 @@ func closeOnExec() error {
 
 // handData makes one descriptor for each datum, and returns the arguments
 // with their numbers in place of their names.
-func handData(in *inherited, args []string, data *filling) ([]string, error) {
+func handData(in *inherited, l *Launch, data *filling) ([]string, error) {
 	fds, err := data.take()
 	if err != nil {
 		return nil, err
 	}
 	numbers := make(map[string]string, len(fds))
-	for i, fd := range fds {
-		numbers[fdName(data.of[i].Name)] = strconv.Itoa(in.own(fd))
+	for i := range fds {
+		i = (i + len(fds) - 1) % len(fds) // the stub is the last
+		numbers[fdName(data.of[i].Name)] = strconv.Itoa(in.own(fds[i]))
 	}
-	out := make([]string, len(args))
-	for i, a := range args {
+	if l.Stub == StubFile && numbers[fdName(DataStub)] != strconv.Itoa(stubFD) {
+		return nil, errors.New("internal error: the stub isn't where bubblewrap looks for it")
+	}
+	out := make([]string, len(l.Args))
+	for i, a := range l.Args {
 		if n, ok := numbers[a]; ok {
 			a = n
 		} else if strings.HasPrefix(a, "{fd:") {

@@ -245,7 +245,7 @@ func (s *launcher) prepareStreams() (err error) {
 
 // spawn starts bubblewrap.
 func (s *launcher) spawn() error {
-	args, err := handData(&s.in, s.launch.Args, s.data)
+	args, err := handData(&s.in, s.launch, s.data)
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (s *launcher) spawn() error {
 		return err
 	}
 	path := s.launch.Plan.Tool.Path
-	s.monitor, err = start(spawn{path: path, argv: bwrapArgv(path, argsFD), fds: s.in.files()})
+	s.monitor, err = start(spawn{path: path, argv: bwrapArgv(path, s.launch.Stub, argsFD), fds: s.in.files()})
 	s.in.close()
 	s.closeNull()
 	return err

@@ -229,8 +229,8 @@ func killChild(parent, pid int) {
 
 // bwrapArgv is bubblewrap's command line. Everything else is in the file that
 // --args names, so nothing of the policy shows in a process list.
-func bwrapArgv(path string, args int) []string {
-	return []string{path, "--args", strconv.Itoa(args), "--", StubPath}
+func bwrapArgv(path, stub string, args int) []string {
+	return []string{path, "--args", strconv.Itoa(args), "--", stub}
 }
 
 // rawFD is the descriptor to hand on. This process's own standard streams are

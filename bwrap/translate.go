@@ -53,11 +53,15 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 	l := &Launch{
 		Args:   append(isolation(), b.args...),
 		Data:   append([]Datum{{Name: DataSeccomp, Content: o.Parts.Filter}}, b.data...),
+		Stub:   StubPath,
 		Ghosts: b.ghosts, Watches: in.Watches, recipes: b.recipes,
 		Setup:  setup(in, m, o, b),
 		setEnv: in.SetEnv,
 		fresh:  o.Fresh,
 		hand:   o.Parts.hand,
+	}
+	if m.RunsMemfd {
+		l.Stub, l.Data = StubFile, append(l.Data, o.Parts.stub())
 	}
 	l.bound(in)
 	l.mediate(in, m, o, md)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -65,7 +64,7 @@ func (r *reaper) unstrand(pid int) (bool, error) {
 // bubblewrap. What can't be read is none of this user's.
 func isWrapping(pid int) bool {
 	argv, err := commandLine(pid)
-	return err == nil && len(argv) == 5 && argv[1] == "--args" && slices.Equal(argv[3:], []string{"--", bwrap.StubPath})
+	return err == nil && len(argv) == 5 && argv[1] == "--args" && argv[3] == "--" && (argv[4] == bwrap.StubFile || argv[4] == bwrap.StubPath)
 }
 
 func commandLine(pid int) ([]string, error) {

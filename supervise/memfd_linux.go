@@ -8,6 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// memfdFlags are what every file has.
+const memfdFlags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+
 // Memfd is an anonymous file that holds b at offset zero, sealed for good. It
 // never blocks its reader, and outlives a supervisor that is killed, which a
 // pipe would not.
@@ -24,7 +27,23 @@ func FillMemfd(name string, write func(io.Writer) (int64, error)) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	if _, err = write(&filler{fd: fd}); err == nil {
+	return filled(fd, name, write)
+}
+
+// FillProgram is [FillMemfd] for what is to be executed, as far as the machine
+// allows that of such a file (vm.memfd_noexec, Linux 6.3).
+func FillProgram(name string, write func(io.Writer) (int64, error)) (int, error) {
+	fd, err := unix.MemfdCreate(name, memfdFlags|unix.MFD_EXEC)
+	if err != nil {
+		return FillMemfd(name, write)
+	}
+	return filled(fd, name, write)
+}
+
+// filled fills a file and seals it.
+func filled(fd int, name string, write func(io.Writer) (int64, error)) (int, error) {
+	_, err := write(&filler{fd: fd})
+	if err == nil {
 		err = Seal(fd, unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
 	}
 	if err != nil {
@@ -37,10 +56,9 @@ func FillMemfd(name string, write func(io.Writer) (int64, error)) (int, error) {
 // NewMemfd makes a file that can't be executed where the kernel lets one say
 // so (MFD_NOEXEC_SEAL, Linux 6.3; EINVAL before).
 func NewMemfd(name string) (int, error) {
-	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	fd, err := unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL)
+	fd, err := unix.MemfdCreate(name, memfdFlags|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) {
-		fd, err = unix.MemfdCreate(name, flags)
+		fd, err = unix.MemfdCreate(name, memfdFlags)
 	}
 	if err != nil {
 		return -1, fmt.Errorf("cannot make memfd %q: %w", name, err)

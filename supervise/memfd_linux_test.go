@@ -3,7 +3,9 @@ package supervise_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 	"unsafe"
@@ -75,5 +77,34 @@ func hold(t *testing.T, fd int) (free func()) {
 	return func() {
 		unix.Close(pipe[0])
 		unix.Close(pipe[1])
+	}
+}
+
+// A program that was filled runs by its descriptor, and can't be changed.
+func TestFillProgram(t *testing.T) {
+	t.Parallel()
+	program, err := os.ReadFile("/bin/true")
+	if err != nil {
+		t.Skip(err)
+	}
+	fd, err := supervise.FillProgram("test", func(w io.Writer) (int64, error) {
+		n, err := w.Write(program)
+		return int64(n), err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "test")
+	defer f.Close()
+	if b, err := os.ReadFile("/proc/sys/vm/memfd_noexec"); err == nil && string(b) == "2\n" {
+		t.Skip("this machine executes no such file")
+	}
+	cmd := exec.CommandContext(t.Context(), "/proc/self/fd/3")
+	cmd.ExtraFiles = []*os.File{f}
+	if err := cmd.Run(); err != nil {
+		t.Errorf("it doesn't run: %v", err)
+	}
+	if _, err := f.WriteAt([]byte("x"), 0); err == nil {
+		t.Error("it could be changed")
 	}
 }

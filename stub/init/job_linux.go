@@ -2,6 +2,7 @@ package main
 
 import (
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -25,6 +26,9 @@ func (j job) run(path string, argv, env []string) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return err
 	}
+	// The kernel named it by the number of the descriptor that it was run from.
+	name, _ := unix.BytePtrFromString("pinfold")
+	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)), 0, 0, 0)
 	pid, pidfd, err := j.start(path, argv, env)
 	if err != nil {
 		return err
