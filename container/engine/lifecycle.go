@@ -190,11 +190,14 @@ func (e *Engine) Wait(ctx context.Context, r container.Ref) (container.State, er
 
 // waitInterval is how often podman looks whether a container has ended, and
 // firstLook to lastLook how long this side waits for podman to say so until it
-// looks for itself: an end that conmon didn't see podman never tells.
+// looks for itself: an end that conmon didn't see podman never tells. Before
+// that it looks a few times, firstGlance to lastGlance apart.
 const (
 	waitInterval = "20ms"
 	firstLook    = 250 * time.Millisecond
 	lastLook     = time.Minute
+	firstGlance  = 4 * time.Millisecond
+	lastGlance   = 64 * time.Millisecond
 )
 
 func (e *Engine) waitOnce(ctx context.Context, r container.Ref, patience time.Duration) (container.State, error) {
@@ -204,6 +207,9 @@ func (e *Engine) waitOnce(ctx context.Context, r container.Ref, patience time.Du
 	q := url.Values{"condition": {"not-running"}}
 	waiting := ctx
 	if e.podman {
+		if s, err := e.endsSoon(ctx, r); err != nil || !s.Alive() {
+			return s, err
+		}
 		q.Set("interval", waitInterval) // it looks every quarter of a second otherwise
 		var cancel context.CancelFunc
 		waiting, cancel = context.WithTimeout(ctx, patience)
@@ -215,6 +221,24 @@ func (e *Engine) waitOnce(ctx context.Context, r container.Ref, patience time.Du
 		return container.State{}, fmt.Errorf("cannot wait for container %.12s: %w", r.ID, err)
 	}
 	return e.Inspect(ctx, r)
+}
+
+// endsSoon looks for a moment whether a container ends just now. Podman's own
+// wait ends only when podman has started itself once more and tidied up, which
+// takes it a tenth of a second and is no part of the end: that is known before
+// ("stopped"), and a removal does the rest.
+func (e *Engine) endsSoon(ctx context.Context, r container.Ref) (container.State, error) {
+	for pause := firstGlance; ; pause *= 2 {
+		s, err := e.inspect(ctx, r)
+		if err != nil || !s.Alive() || pause > lastGlance {
+			return s, err
+		}
+		select {
+		case <-ctx.Done():
+			return s, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
 }
 
 // Inspect asks for one container.
