@@ -65,15 +65,29 @@ func (l *list) Set(s string) error {
 
 func (l *list) String() string { return "" }
 
+// valued is a flag with a value and one name. The library asks every flag for
+// its names again for every flag there is, and makes them by a regular
+// expression each time.
+type valued struct {
+	*cli.GenericFlag
+	names []string
+}
+
+func (v valued) Names() []string { return v.names }
+
+func newValued(name, usage string, to cli.Generic) cli.Flag {
+	return valued{&cli.GenericFlag{Name: name, Usage: usage, Value: to}, []string{name}}
+}
+
 // one is a flag given once at most. What stands in backquotes in its usage is
 // the placeholder that help shows.
 func one(name, usage string, to *string) cli.Flag {
-	return &cli.GenericFlag{Name: name, Usage: usage, Value: &text{to: to}}
+	return newValued(name, usage, &text{to: to})
 }
 
 // many is a flag that may be repeated.
 func many(name, usage string, to *[]string) cli.Flag {
-	return &cli.GenericFlag{Name: name, Usage: usage + " (repeatable)", Value: &list{to: to}}
+	return newValued(name, usage+" (repeatable)", &list{to: to})
 }
 
 // yes is a flag without a value.
