@@ -136,9 +136,9 @@ const (
 	Gone       Status = "gone" // the engine answered and holds no such container
 )
 
-// UnseenCode stands for an exit code that the engine didn't learn: that of a
-// container which was killed.
-const UnseenCode = 137
+// KilledCode is the exit code of a container whose first process was killed:
+// 128 and SIGKILL. It says nothing of how the command ended.
+const KilledCode = 137
 
 // State is what an engine says of one container.
 type State struct {
@@ -150,7 +150,7 @@ type State struct {
 	ExitCode int  `json:"exit_code"`
 	OOM      bool `json:"oom,omitempty"` // docker only: podman on cgroup v1 never says so
 	// Unseen: it has ended, and the engine's process that minded it didn't live
-	// to see how. ExitCode is [UnseenCode] then.
+	// to see how. ExitCode is [KilledCode] then, as docker has it.
 	Unseen bool `json:"unseen,omitempty"`
 	// Error is what the engine says went wrong at the start.
 	Error      string            `json:"error,omitempty"`
@@ -173,6 +173,10 @@ func (s State) Alive() bool {
 func (s State) Ended() bool {
 	return (s.Status == Exited || s.Status == Dead) && !s.StartedAt.IsZero()
 }
+
+// KillSeen reports whether all that the engine knows of the end is that the
+// first process was killed.
+func (s State) KillSeen() bool { return s.ExitCode == KilledCode }
 
 // HasLabels reports whether all of want are among have; an empty value stands
 // for any.

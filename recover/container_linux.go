@@ -131,8 +131,8 @@ func (c *containerRun) exit(s *plan.Stored) plan.Exit {
 	if err != nil {
 		n.Termed = true // whether it was stopped can't be told, so nobody relies on its end
 	}
-	if c.state.Unseen {
-		e.Code = unseen(s, n)
+	if c.state.KillSeen() {
+		e.Code = c.noted(s, n)
 	}
 	if n.Signal != 0 && e.Code == launch.CodeSignal+n.Signal {
 		e.Signal, e.Reason = n.Signal, string(launch.Signaled)
@@ -154,19 +154,19 @@ func (c *containerRun) exit(s *plan.Stored) plan.Exit {
 	return e
 }
 
-// unseen is the code of an end that the engine didn't see, by the stub's notes.
-// Where it wrote none it was killed, or it has ended by itself before the
-// command ran.
-func unseen(s *plan.Stored, n launch.Notes) int {
+// noted is the code of a container whose first process was killed, or whose end
+// the engine didn't see: by the stub's notes. Where it wrote none it was killed
+// with the command, or it has ended by itself before the command ran.
+func (c *containerRun) noted(s *plan.Stored, n launch.Notes) int {
 	switch {
 	case n.Signal != 0:
 		return launch.CodeSignal + n.Signal
 	case n.Ended:
 		return n.Code
-	case s.Root == nil:
+	case c.state.Unseen && s.Root == nil:
 		return launch.CodeRefused
 	}
-	return container.UnseenCode
+	return container.KilledCode
 }
 
 // lastStop is the last thing that the record says the command was sent to end

@@ -36,7 +36,7 @@ func (e *Engine) unseenEnd(ctx context.Context, r container.Ref, s container.Sta
 	if err != nil || !now.Alive() || now.Pid != s.Pid {
 		return now, err
 	}
-	now.Status, now.Pid, now.ExitCode, now.Unseen = container.Dead, 0, container.UnseenCode, true
+	now.Status, now.Pid, now.ExitCode, now.Unseen = container.Dead, 0, container.KilledCode, true
 	return now, nil
 }
 

@@ -50,7 +50,7 @@ func TestUnseenEnd(t *testing.T) {
 		if err != nil || s.Alive() != c.alive || s.Unseen == c.alive || s.Ended() == c.alive {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
-		if !c.alive && s.ExitCode != container.UnseenCode {
+		if !c.alive && s.ExitCode != container.KilledCode {
 			t.Errorf("%s: code %d", name, s.ExitCode)
 		}
 	}

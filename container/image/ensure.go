@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/gofrs/flock"
@@ -141,7 +142,10 @@ func checkBases(ctx context.Context, e Engine, s Source) error {
 		return err
 	}
 	if len(images) == 0 && !bytes.Contains(bytes.ToLower(s.Dockerfile), []byte("scratch")) {
-		return fromRefusal("a Dockerfile without FROM")
+		return &policy.Refusal{
+			Reason: policy.Unavailable, Code: "base_unclear", Subject: "container.build", Rule: "container.build",
+			Why: "cannot build an image: its Dockerfile has no FROM", Fix: `begin it with "FROM name", or "FROM scratch"`,
+		}
 	}
 	for _, name := range images {
 		if _, err := e.Resolve(ctx, name); err != nil {
@@ -195,9 +199,12 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// colours are what docker paints a step's standard error with (ECMA-48, SGR).
+const colours = `\x1b\[[0-9;]*m`
+
 // quote is for a message of one line. What was passed on isn't said again.
 func (t *tail) quote() string {
-	text := strings.TrimSpace(string(t.kept))
+	text := strings.TrimSpace(regexp.MustCompile(colours).ReplaceAllString(string(t.kept), ""))
 	if text == "" || t.w != nil {
 		return ""
 	}

@@ -15,6 +15,7 @@ func TestTail(t *testing.T) {
 		want  string
 	}{
 		"not shown": {nil, says, "; it said last: Step 1/2 : FROM scratch /  --->  / Step 2/2 : RUN false"},
+		"coloured":  {nil, "\x1b[91mx: \x1b[0m\x1b[1;31mnot found\n\x1b[0mRemoving [91m\n", "; it said last: x: not found / Removing [91m"},
 		"shown":     {io.Discard, says, ""},
 		"silent":    {nil, "\n", ""},
 	} {

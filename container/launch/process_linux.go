@@ -258,10 +258,11 @@ func (p *Process) remove(ctx context.Context) error {
 }
 
 // result is how it ended: by the engine's code, and the stub's word on what
-// that means.
+// that means. A pid 1 that was killed had said before how the command ended, or
+// the command was killed with it.
 func (p *Process) result(state container.State, known, oom bool) Exit {
 	e := Exit{Code: state.ExitCode, Reason: Exited}
-	if p.end != nil && (!known || state.Unseen) {
+	if p.end != nil && (!known || state.KillSeen()) {
 		e.Code = p.end.Code
 	}
 	switch {
