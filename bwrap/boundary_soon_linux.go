@@ -1,6 +1,7 @@
 package bwrap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,9 @@ type pendingBoundary struct {
 	err    error
 	filter int // hangs up once bubblewrap has read its filter, or -1
 	init   int // whose boundary was looked at, or 0
-	done   chan struct{}
+	// let: the stub need not wait with its comparison.
+	let  bool
+	done chan struct{}
 }
 
 // errTooSoon is a look that has to be taken when the stub is there.
@@ -28,14 +31,31 @@ var errTooSoon = errors.New("nobody knows yet whose")
 func (s *launcher) watchSoon() {
 	w := &pendingBoundary{filter: s.data.filterRead(), done: make(chan struct{})}
 	s.pending = w
-	p, monitor := s.Process, s.monitor.pid
+	p, monitor, tty := s.Process, s.monitor.pid, s.setup.TTY != 0
 	go func() {
 		defer close(w.done)
-		if w.b, w.err = newBoundary(p); w.err == nil && w.lookSoon(monitor) != nil {
+		if w.b, w.err = newBoundary(p); w.err != nil {
+			return
+		}
+		if w.lookSoon(monitor) != nil {
 			w.init = 0
 			w.b.forget()
+			return
 		}
+		w.let = !tty && w.shownInside() && p.control.sendGo() == nil
 	}()
+}
+
+// shownInside reports whether the process that is the stub, or becomes it, is in
+// the boundary that was looked at. Then the stub may compare as soon as it has
+// greeted, since whatever changes is seen; the command waits for another word.
+func (w *pendingBoundary) shownInside() bool {
+	family := children(w.init)
+	if len(family) != 1 {
+		return false
+	}
+	shown, _ := w.b.shownTo(family[0])
+	return shown
 }
 
 // lookSoon looks once the filter was read. That it can't isn't the last word.
@@ -87,7 +107,7 @@ func (s *launcher) watchBoundary(ctx context.Context) error {
 	s.pending = nil
 	b, err := w.take()
 	if err == nil {
-		err = s.lookInside(b, w.init)
+		err = s.lookInside(b, w)
 	}
 	if err != nil {
 		err = errors.Join(err, b.abandon())
@@ -105,10 +125,15 @@ func (s *launcher) watchBoundary(ctx context.Context) error {
 
 // lookInside takes the first look, unless it was taken early, of the boundary
 // that the stub is in.
-func (s *launcher) lookInside(b *boundary, early int) error {
+func (s *launcher) lookInside(b *boundary, w *pendingBoundary) error {
 	b.init = s.family.init.pid
-	if early == b.init && b.shownTo(s.family.stub.pid) {
+	shown, err := b.shownTo(s.family.stub.pid)
+	if shown && w.init == b.init {
+		s.compares = w.let
 		return nil
+	}
+	if w.let {
+		return cmp.Or(err, errors.New("the stub isn't in the one that was looked at"))
 	}
 	b.forget()
 	return b.look(s.family.stub.pid)
@@ -116,12 +141,12 @@ func (s *launcher) lookInside(b *boundary, early int) error {
 
 // shownTo reports whether a process has the root directory that was looked at:
 // bubblewrap changes to it when all mounts are made.
-func (b *boundary) shownTo(pid int) bool {
+func (b *boundary) shownTo(pid int) (bool, error) {
 	root, err := openOf(pid, "root", unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer closeFD(&root)
 	have, want := identifyFD(root), identifyFD(b.root)
-	return have == want && have.err == 0 && have.mount != 0
+	return have == want && have.err == 0 && have.mount != 0, nil
 }

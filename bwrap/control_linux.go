@@ -67,7 +67,9 @@ func (c *control) receive() (*packet, error) {
 	err = conn.Read(func(fd uintptr) bool {
 		for {
 			n, oobn, flags, _, rerr = unix.Recvmsg(int(fd), body, oob, unix.MSG_CMSG_CLOEXEC)
-			if !errors.Is(rerr, unix.EINTR) {
+			// ECONNRESET says once that the stub has ended without reading all that
+			// was sent. What it said before still waits.
+			if !errors.Is(rerr, unix.EINTR) && !errors.Is(rerr, unix.ECONNRESET) {
 				return !errors.Is(rerr, unix.EAGAIN)
 			}
 		}

@@ -32,6 +32,7 @@ type launcher struct {
 	data     *filling
 	pending  *pendingBoundary // until the Process has it
 	outcome  chan egressResult
+	compares bool // the stub has been let go
 	released bool
 }
 

@@ -8,7 +8,7 @@
 // travel in control messages:
 //
 //	stub -> supervisor  Hello   (SCM_CREDENTIALS: the pid; SCM_RIGHTS: see [Greeting])
-//	supervisor -> stub  Go
+//	supervisor -> stub  Go      (once the boundary is watched, be it before Hello)
 //	stub -> supervisor  Tried   (what the plan claims holds; see [Canaries])
 //	supervisor -> stub  Go      (where [Setup.Hold] says to wait for it)
 //	stub -> supervisor  Ready   (everything checked; exec is the next system call)
