@@ -165,12 +165,18 @@ type Launch struct {
 	cgroup, allControllers bool
 	place                  *cgroup.Place
 
+	// form is the plan's, where it is being written already.
+	form *plan.Form
+
 	// For Shell: the values that the policy writes, and the directories that
 	// were made for this launch alone.
 	setEnv map[string]string
 	fresh  []Fresh
 	hand   []byte // the filter
 }
+
+// WritePlan begins to write the plan down, which nobody changes from here on.
+func (l *Launch) WritePlan() { l.form = plan.WriteForm(l.Plan) }
 
 // Datum is the content of one descriptor. Empty content may be /dev/null.
 type Datum struct {

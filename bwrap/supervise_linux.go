@@ -174,7 +174,11 @@ func (s *launcher) prepare() (err error) {
 
 // pin writes the plan down.
 func (s *launcher) pin() (err error) {
-	if s.o.Record != nil {
+	switch {
+	case s.o.Record == nil:
+	case s.launch.form != nil:
+		s.digest, err = s.o.Record.PinForm(s.launch.form)
+	default:
 		s.digest, err = s.o.Record.Pin(s.launch.Plan)
 	}
 	return err

@@ -156,6 +156,10 @@ func (r *Record) Pin(p *Plan) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return r.pin(b)
+}
+
+func (r *Record) pin(b []byte) (string, error) {
 	// Read before the plan is written: whatever starts afterwards is younger.
 	pinned, err := bootTicks()
 	if err != nil {

@@ -59,6 +59,7 @@ func (l *prepared) translate(ahead *bwrap.Ahead, grant *guard.Grant) (boundary, 
 	if err := launch.PlaceLimits(l.cgroup); err != nil {
 		return nil, err
 	}
+	launch.WritePlan()
 	return bwrapBoundary{launch, ahead}, nil
 }
 
