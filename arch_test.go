@@ -76,11 +76,12 @@ func sources(t *testing.T) []source {
 // a room may import its own parts. Back ends never import each other.
 func mayImport() map[string][]string {
 	ground := []string{"policy", "guard"}
-	parts := append([]string{"plan", "lease", "supervise", "egress", "event", "notify", "stub", "stub/wire", "stub/seccomp"}, ground...)
+	parts := append([]string{"trusted", "plan", "lease", "supervise", "egress", "event", "notify", "stub", "stub/wire", "stub/seccomp"}, ground...)
 	backEnds := append([]string{"bwrap", "seatbelt", "container"}, parts...)
 	return map[string][]string{
 		"policy":       nil,
-		"hostgit":      {"policy"},
+		"trusted":      nil,
+		"hostgit":      {"policy", "trusted"},
 		"guard":        {"policy"},
 		"event":        nil,
 		"plan":         {"policy", "guard", "event"},

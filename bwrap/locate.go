@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 
 	"pinfold/plan"
 	"pinfold/policy"
+	"pinfold/trusted"
 )
 
 // toolName is bubblewrap's program.
@@ -35,7 +35,7 @@ func Locate(ctx context.Context, path string, forbidden func(path string) bool) 
 func search(path string, forbidden func(path string) bool) (string, error) {
 	var passed []string
 	for _, dir := range filepath.SplitList(path) {
-		found, err := trusted(filepath.Join(dir, toolName), forbidden)
+		found, err := trustedTool(filepath.Join(dir, toolName), forbidden)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -48,75 +48,16 @@ func search(path string, forbidden func(path string) bool) (string, error) {
 	return "", missingTool(passed)
 }
 
-// trusted follows a path to a program, and checks everything on the way.
-func trusted(path string, forbidden func(string) bool) (string, error) {
-	if !filepath.IsAbs(path) {
-		return "", fmt.Errorf("%q is relative", path)
-	}
-	found, info, err := follow(path, func(step string, info fs.FileInfo) error {
-		if forbidden != nil && forbidden(step) {
-			return fmt.Errorf("%q can be written from inside", step)
-		}
-		if why := writableByOthers(info, os.Geteuid()); why != "" {
-			return fmt.Errorf("%q %s", step, why)
-		}
-		return nil
-	})
+// trustedTool is a bubblewrap that nobody can replace.
+func trustedTool(path string, forbidden func(string) bool) (string, error) {
+	found, info, err := trusted.Program(path, forbidden)
 	switch {
 	case err != nil:
 		return "", err
-	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
-		return "", fmt.Errorf("%q is not executable", found)
 	case info.Mode()&fs.ModeSetuid != 0:
 		return "", fmt.Errorf("%q is setuid, and --disable-userns needs one that isn't", found)
 	}
 	return found, nil
-}
-
-// maxLinks is how many symbolic links the kernel follows: path_resolution(7).
-const maxLinks = 40
-
-// follow resolves a path component by component and visits everything that
-// it passes: directories, links, and what it ends at.
-func follow(path string, visit func(string, fs.FileInfo) error) (string, fs.FileInfo, error) {
-	at, rest, links := "/", strings.Split(path, "/"), 0
-	info, err := os.Lstat(at)
-	if err != nil {
-		return "", nil, err
-	}
-	for err = visit(at, info); err == nil && len(rest) > 0; {
-		name := rest[0]
-		rest = rest[1:]
-		if name == "" || name == "." {
-			continue
-		}
-		next := filepath.Join(at, name)
-		if info, err = os.Lstat(next); err != nil {
-			break
-		}
-		if err = visit(next, info); err != nil {
-			break
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			at = next
-			continue
-		}
-		if links++; links > maxLinks {
-			return "", nil, fmt.Errorf("%q has too many symbolic links", path)
-		}
-		var target string
-		if target, err = os.Readlink(next); err != nil {
-			break
-		}
-		if filepath.IsAbs(target) {
-			at = "/"
-		}
-		rest = append(strings.Split(target, "/"), rest...)
-	}
-	if err != nil {
-		return "", nil, err
-	}
-	return at, info, nil
 }
 
 func missingTool(passed []string) error {
