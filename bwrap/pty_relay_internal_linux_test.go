@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -77,4 +78,39 @@ func TestKeysWaitForTheCommand(t *testing.T) {
 	if !lines() {
 		t.Error("the terminal wasn't given back")
 	}
+}
+
+// Ctrl-Z that is typed while the command is about to be continued reaches it
+// afterwards: before, it would be lost with the SIGCONT.
+func TestKeysWaitForTheContinuation(t *testing.T) {
+	t.Parallel()
+	typing, outer := pty(t)
+	master, inner := pty(t)
+	r, err := newRelay(terminals{bits: wire.TTYStdin | wire.TTYStdout, in: int(outer.Fd()), out: int(outer.Fd())}, master)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	r.open()
+	r.leave()
+	if _, err := typing.WriteString("key\n"); err != nil {
+		t.Fatal(err)
+	}
+	typed := make(chan int)
+	go func() {
+		n, _ := inner.Read(make([]byte, 100))
+		typed <- n
+	}()
+	r.comeBack(func() {
+		select {
+		case <-typed:
+			t.Error("the key came before the continuation")
+		case <-time.After(100 * time.Millisecond): // nothing is to happen
+		}
+	})
+	if n := <-typed; n != len("key\n") {
+		t.Errorf("%d bytes came", n)
+	}
+	inner.Close()
+	r.finish(true)
 }

@@ -63,15 +63,11 @@ func (p *Process) forward(sig unix.Signal) {
 	}
 }
 
-// told is what the command was last told of a stop that this process was told,
-// as long as its report may still come.
-type told int
-
-const (
-	nothing told = iota
-	toStop
-	toGoOn // before the report of the stop came
-)
+// told is the stop that this process was told, and the command by it.
+type told struct {
+	stop      *ownStop // nil: none
+	overtaken bool     // both were continued, but the command's may be reported yet
+}
 
 // suspend stops the command's process group as a terminal would, then this
 // process. With a terminal the second half happens when the stub reports that
@@ -84,15 +80,15 @@ func (p *Process) suspend() {
 	if lastTaken() == unix.SIGCONT {
 		return
 	}
-	if p.relay.hasInput() && !p.isStopped() {
-		p.told = toStop
-		p.signalGroup(unix.SIGTSTP)
-		return
-	}
+	p.told.stop.drop()
+	p.told = told{stop: owe(p.done)}
+	waits := p.relay.hasInput() && !p.isStopped()
 	p.signalGroup(unix.SIGTSTP)
-	p.relay.leave()
-	stopSelf(false)
-	p.resume()
+	if !waits {
+		p.relay.leave()
+		p.stopOwed()
+		p.resume()
+	}
 }
 
 // isStopped reports whether the command stands.
@@ -112,12 +108,14 @@ func (p *Process) stopped() {
 	if !p.isStopped() {
 		return // it has been continued since
 	}
-	told := p.told
-	p.told = nothing
-	if p.forwarder != nil && (told != toGoOn || !p.relay.waits()) {
+	late := p.told.overtaken && p.relay.waits()
+	p.told.overtaken = false
+	if p.forwarder != nil && !late {
 		p.relay.settle()
 		p.relay.leave()
-		stopSelf(told != toStop)
+		if !p.stopOwed() {
+			stopGroup()
+		}
 	}
 	p.resume()
 }
@@ -129,12 +127,24 @@ func (p *Process) wanted() {
 	p.jobs.Lock()
 	defer p.jobs.Unlock()
 	p.relay.want()
-	p.told = nothing
 	if p.forwarder != nil && lastTaken() == unix.SIGTSTP {
+		if p.told.stop == nil {
+			p.told.stop = owe(p.done)
+		}
 		p.relay.leave()
-		stopSelf(false)
+		p.stopOwed()
 	}
 	p.resume()
+}
+
+// stopOwed stops this process if it was told to, and reports that.
+func (p *Process) stopOwed() bool {
+	if p.told.stop == nil {
+		return false
+	}
+	p.told.stop.come()
+	p.told.stop = nil
+	return true
 }
 
 // continued is for a supervisor that somebody else had stopped, or that is told
@@ -142,8 +152,9 @@ func (p *Process) wanted() {
 func (p *Process) continued() {
 	p.jobs.Lock()
 	defer p.jobs.Unlock()
-	if p.told == toStop {
-		p.told = toGoOn
+	if p.told.stop != nil {
+		p.told.stop.drop()
+		p.told = told{overtaken: true}
 	}
 	p.resume()
 }

@@ -55,66 +55,122 @@ func stopSignals() []unix.Signal {
 	return []unix.Signal{unix.SIGTSTP}
 }
 
-// stopSelf stops this process with SIGTSTP's default action, which the kernel
-// skips in an orphaned process group: nobody could continue it. The signal to
-// this very thread makes sure that nothing runs on before the stop. A whole
-// group is stopped after Ctrl-Z in the inner terminal, as the outer one would
-// have done. Otherwise the stop is the one that this process was told, and
-// nothing if it was continued since: a shell whose job is the parent of this
-// process sees that stop at once, and may continue the group long before it is
-// this one's turn.
-//
-// So the stop waits in this thread, blocked, while it is looked whether a
-// SIGCONT was taken: one that is sent later takes the stop away, by the
-// kernel's hand (signal(7), "Stop and continue").
-//
-// The SIGCONT that ends the stop isn't delivered, since the caller sees by the
-// return that it came. By way of a handler it would come some milliseconds
-// later, and continue a command that was stopped again meanwhile.
-func stopSelf(group bool) {
+// ownStop is a stop of this process that it was told and that is yet to come.
+// Meanwhile it may be continued: a shell whose job is the parent of this
+// process sees that one's stop at once, and has no reason to continue the group
+// again. So the stop waits in a thread that blocks it, where the kernel takes
+// it away with any SIGCONT (signal(7), "Stop and continue").
+type ownStop struct {
+	due  chan bool // whether it comes
+	over chan struct{}
+}
+
+// owe has a stop wait until done.
+func owe(done <-chan struct{}) *ownStop {
+	s := &ownStop{due: make(chan bool), over: make(chan struct{})}
+	waits := make(chan struct{})
+	go s.hold(waits, done)
+	<-waits
+	return s
+}
+
+func (s *ownStop) hold(waits chan<- struct{}, done <-chan struct{}) {
+	defer close(s.over)
+	onThread(func(mask *unix.Sigset_t) {
+		pend()
+		close(waits)
+		comes := false
+		select {
+		case comes = <-s.due:
+		case <-done:
+		}
+		// Who had taken a SIGCONT before the stop waited has noted it by now.
+		if comes && lastTaken() != unix.SIGCONT && isPending(unix.SIGTSTP) {
+			stopNow(mask, false)
+			return
+		}
+		takePending(unix.SIGTSTP)
+	})
+}
+
+// come stops this process, unless it was continued since. It returns when that
+// is over, or at once in an orphaned process group, where the kernel skips
+// SIGTSTP's default action: nobody could continue it.
+func (s *ownStop) come() { s.end(true) }
+
+// drop is for a stop that is not to come any more. A nil one is none.
+func (s *ownStop) drop() {
+	if s != nil {
+		s.end(false)
+	}
+}
+
+func (s *ownStop) end(comes bool) {
+	select {
+	case s.due <- comes:
+	case <-s.over:
+	}
+	<-s.over
+}
+
+// stopGroup stops this process with all others of its group, as the outer
+// terminal would have done, after Ctrl-Z in the inner one. It returns as come
+// does. Whoever sees the others stop and continues them continues this one,
+// whose own stop waits by then.
+func stopGroup() {
+	onThread(func(mask *unix.Sigset_t) {
+		var stop sigaction
+		if rtSigaction(unix.SIGTSTP, nil, &stop) != nil || stop.handler == sigIgnore {
+			return
+		}
+		// What comes back from the group is ignored: one stop is enough.
+		_ = rtSigaction(unix.SIGTSTP, &sigaction{handler: sigIgnore}, nil)
+		pend()
+		stopNow(mask, true)
+		_ = rtSigaction(unix.SIGTSTP, &stop, nil)
+	})
+}
+
+// onThread runs do in a thread that blocks SIGTSTP and SIGCONT; mask is what
+// it blocks otherwise.
+func onThread(do func(mask *unix.Sigset_t)) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var stop, cont sigaction
-	if rtSigaction(unix.SIGTSTP, nil, &stop) != nil || stop.handler == sigIgnore ||
-		rtSigaction(unix.SIGCONT, nil, &cont) != nil {
-		return
-	}
 	block, mask := sigset(unix.SIGTSTP, unix.SIGCONT), unix.Sigset_t{}
-	if unix.PthreadSigmask(unix.SIG_BLOCK, &block, &mask) != nil {
-		return
-	}
-	if pend(group) {
-		// signal.Reset leaves Go's handler in place for these.
-		_ = rtSigaction(unix.SIGCONT, &sigaction{handler: sigDefault}, nil)
-		if group {
-			_ = unix.Kill(0, unix.SIGTSTP)
-		}
-		_ = rtSigaction(unix.SIGTSTP, &sigaction{handler: sigDefault}, nil)
-		_ = unix.PthreadSigmask(unix.SIG_SETMASK, &mask, nil) // it stops here
-		lastJobSignal.Store(int32(unix.SIGCONT))
-	}
-	_ = rtSigaction(unix.SIGTSTP, &stop, nil)
-	_ = rtSigaction(unix.SIGCONT, &cont, nil)
+	_ = unix.PthreadSigmask(unix.SIG_BLOCK, &block, &mask) // fails for bad arguments only
+	do(&mask)
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &mask, nil)
 }
 
-// pend has a stop wait in this thread, which blocks SIGTSTP and SIGCONT, and
-// reports whether it is still called for. Of a whole group's the one that
-// comes back from the group is ignored: one stop is enough here.
-func pend(group bool) bool {
-	if group {
-		_ = rtSigaction(unix.SIGTSTP, &sigaction{handler: sigIgnore}, nil)
-	}
-	// The stop would take away a SIGCONT that no thread has got round to.
+// pend has a stop wait in this thread. It would take away a SIGCONT that no
+// thread has got round to.
+func pend() {
 	if takePending(unix.SIGCONT) {
 		lastJobSignal.Store(int32(unix.SIGCONT))
 	}
 	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGTSTP)
-	if group || lastTaken() != unix.SIGCONT {
-		return true
+}
+
+// stopNow lets the stop come that waits in this thread, so that nothing runs
+// on before it.
+//
+// The SIGCONT that ends it isn't delivered, since the caller sees by the return
+// that it came. By way of a handler it would come some milliseconds later, and
+// continue a command that was stopped again meanwhile.
+func stopNow(mask *unix.Sigset_t, group bool) {
+	var stop, cont sigaction
+	// signal.Reset leaves Go's handler in place for these.
+	if rtSigaction(unix.SIGCONT, &sigaction{handler: sigDefault}, &cont) != nil {
+		return
 	}
-	takePending(unix.SIGTSTP)
-	return false
+	if group {
+		_ = unix.Kill(0, unix.SIGTSTP)
+	}
+	_ = rtSigaction(unix.SIGTSTP, &sigaction{handler: sigDefault}, &stop)
+	_ = unix.PthreadSigmask(unix.SIG_SETMASK, mask, nil) // here
+	lastJobSignal.Store(int32(unix.SIGCONT))
+	_ = rtSigaction(unix.SIGTSTP, &stop, nil)
+	_ = rtSigaction(unix.SIGCONT, &cont, nil)
 }
 
 // takePending takes a blocked signal that waits, sigtimedwait(2), and reports
@@ -124,6 +180,13 @@ func takePending(sig unix.Signal) bool {
 	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGTIMEDWAIT, uintptr(unsafe.Pointer(&set)), 0,
 		uintptr(unsafe.Pointer(&now)), unsafe.Sizeof(sigaction{}.mask), 0, 0)
 	return errno == 0
+}
+
+// isPending reports whether a blocked signal waits.
+func isPending(sig unix.Signal) bool {
+	var set unix.Sigset_t
+	_, _, errno := unix.RawSyscall(unix.SYS_RT_SIGPENDING, uintptr(unsafe.Pointer(&set)), unsafe.Sizeof(sigaction{}.mask), 0)
+	return errno == 0 && set.Val[0]&sigset(sig).Val[0] != 0
 }
 
 func sigset(sigs ...unix.Signal) (set unix.Sigset_t) {
