@@ -2,7 +2,6 @@ package guard
 
 import (
 	"fmt"
-	"slices"
 
 	"pinfold/policy"
 )
@@ -144,32 +143,6 @@ func (g *gate) bindShares() error {
 				g.readOnly = append(g.readOnly, b)
 			}
 		}
-	}
-	return nil
-}
-
-// bindPolicyFiles keeps the files that the policy came from as they are, and
-// the directories that others come from: the next launch reads them. No
-// exception of guard_workspace lifts this.
-func (g *gate) bindPolicyFiles() error {
-	files := append([]string{g.request.PolicyFile}, g.request.Settings...)
-	for _, s := range g.policy.Sources {
-		files = append(files, s.File)
-	}
-	seen := map[string]bool{"": true}
-	for _, f := range files {
-		if seen[f] {
-			continue
-		}
-		seen[f] = true
-		b, err := g.literal("the policy's own file", f, ClassProtected, verbReadOnly)
-		if err != nil {
-			return err
-		}
-		if slices.Contains(g.request.Settings, f) {
-			b.usual, b.rule.Source = Dir, "pinfold's settings"
-		}
-		g.readOnly = append(g.readOnly, b)
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (g *gate) checkReaim() error {
 				fmt.Sprintf("name what it leads to: %q", b.obj.path))
 		}
 	}
-	return nil
+	return g.checkSettings()
 }
 
 // reaimable finds a link on the way to a rule's path that can be replaced

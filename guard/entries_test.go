@@ -148,6 +148,23 @@ func TestEntries(t *testing.T) {
 			}},
 			want: []string{"read-write ws", "read-only ws/.pinfold.json", "read-only ws/base.json"},
 		},
+		"settings that are links into a write grant": {
+			prepare: func(tr *tree) {
+				tr.files("ws/dot/config.json", "ws/dot/f", "set/f")
+				tr.link("../ws/dot/config.json", "set/config.json")
+			},
+			launch: launch{write: []string{"{workspace}"}, edit: func(tr *tree, _ *policy.Policy, r *guard.Request) {
+				r.Settings, r.SettingsFiles = []string{tr.path("set")}, []string{tr.path("set/config.json")}
+			}},
+			want: []string{"read-write ws", "read-only ws/dot/config.json"},
+		},
+		"settings that link to what isn't there, and can't be made": {
+			prepare: func(tr *tree) { tr.link("../no", "set/config.json") },
+			launch: launch{write: []string{"{workspace}"}, edit: func(tr *tree, _ *policy.Policy, r *guard.Request) {
+				r.Settings, r.SettingsFiles = []string{tr.path("set")}, []string{tr.path("set/config.json")}
+			}},
+			want: []string{"read-write ws"},
+		},
 		"a deny through a link denies what it leads to": {
 			prepare: func(tr *tree) { tr.files("dot/ssh/id"); tr.link("../dot/ssh", "home/.ssh") },
 			want:    []string{"empty dot/ssh"},

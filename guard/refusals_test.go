@@ -50,6 +50,24 @@ func TestRefusals(t *testing.T) {
 			launch:  launch{edit: request(func(tr *tree, r *guard.Request) { r.Toolbelt = tr.path("f") })},
 			code:    "toolbelt_not_a_socket",
 		},
+		"settings that the command could make": {
+			prepare: func(tr *tree) { tr.link("../ws/no/later.json", "set/policy.json") },
+			launch: launch{write: []string{"{workspace}"}, edit: request(func(tr *tree, r *guard.Request) {
+				r.Settings, r.SettingsFiles = []string{tr.path("set")}, []string{tr.path("set/policy.json")}
+			})},
+			code: "settings_missing", names: []string{"set/policy.json", "ws/no/later.json"},
+		},
+		"settings by way of a link that the command could turn": {
+			prepare: func(tr *tree) {
+				tr.files("o/policy.json")
+				tr.link("../o/policy.json", "ws/policy.json")
+				tr.link("../ws/policy.json", "set/policy.json")
+			},
+			launch: launch{write: []string{"{workspace}"}, edit: request(func(tr *tree, r *guard.Request) {
+				r.SettingsFiles = []string{tr.path("set/policy.json")}
+			})},
+			code: "reaimable_symlink", names: []string{"ws/policy.json"},
+		},
 		"nothing to share": {
 			launch: launch{protect: []string{"p"}, edit: request(func(tr *tree, r *guard.Request) { r.Share = []string{tr.path("p/nowhere")} })},
 			code:   "share_missing", names: []string{"--share", "nowhere"},

@@ -36,9 +36,11 @@ type Request struct {
 	SSHAuthSock string
 	// PolicyFile is protected from writes where it lies in a write grant, and
 	// so are the Settings: the directories that the next launch finds its
-	// policy and its ceilings in.
-	PolicyFile string
-	Settings   []string
+	// policy and its ceilings in. The SettingsFiles are what may lie elsewhere
+	// and is read there all the same, by a link or by name.
+	PolicyFile    string
+	Settings      []string
+	SettingsFiles []string
 
 	Owner Owner
 	Needs Needs

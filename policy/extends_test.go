@@ -198,3 +198,25 @@ func TestExtendsPreset(t *testing.T) {
 		t.Errorf("got %+v, sources %v", p.Write, p.Sources)
 	}
 }
+
+// TestFilesOfABrokenPolicy: those are named too that can't be read or parsed,
+// or aren't there.
+func TestFilesOfABrokenPolicy(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"p.json":   `{"extends": ["./missing.json", "preset:go", "./bad.json", "./b.json"], "nope": 1}`,
+		"bad.json": `{`, "b.json": `{"extends": ["./c.json"]}`, "c.json": `{}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var want []string
+	for _, name := range []string{"p.json", "missing.json", "bad.json", "b.json", "c.json"} {
+		want = append(want, filepath.Join(dir, name))
+	}
+	if diff := cmp.Diff(want, policy.Files(filepath.Join(dir, "p.json"))); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}

@@ -42,6 +42,24 @@ func Load(path string) (*Policy, error) {
 	return l.finish()
 }
 
+// Files are the files that a policy is made of, those included that can't be
+// read or aren't there: by writing one of them its policy would be changed.
+func Files(path string) []string {
+	var files []string
+	l := newLoader(func(path string) ([]byte, error) {
+		files = append(files, path)
+		return readFile(path)
+	})
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil
+	}
+	if data, err := l.readSource(absolute); err == nil {
+		l.document(data, path, filepath.Dir(absolute), []string{absolute})
+	}
+	return files
+}
+
 func fileError(path string, err error) *ParseError {
 	e := &ParseError{At: Position{File: path}, Msg: err.Error(), Err: err}
 	var at *fs.PathError

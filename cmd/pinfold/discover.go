@@ -31,17 +31,14 @@ func (p *program) findPolicy(given, workspace, state string) (*policy.Policy, st
 	if pol != nil || err != nil {
 		return pol, file, err
 	}
-	base, err := xdg("XDG_CONFIG_HOME", ".config")
+	base, err := xdg("XDG_CONFIG_HOME", inConfig)
 	if err != nil {
 		return policy.BuiltIn(), "", nil //nolint:nilerr // no home: no policy of its owner's
 	}
 	own := filepath.Join(base, "pinfold", "policy.json")
 	switch _, err := os.Stat(own); {
 	case err == nil:
-		if err := checkMine(own); err != nil {
-			return nil, "", err
-		}
-		return loadPolicy(own)
+		return loadOwn(own)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return policy.BuiltIn(), "", nil
 	default:

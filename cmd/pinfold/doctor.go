@@ -153,7 +153,7 @@ func (p *program) policiesFound(state string) []doctor.PolicyFound {
 
 // ownPolicy is the operator's own policy, if there is one.
 func ownPolicy(other bool) []doctor.PolicyFound {
-	base, err := xdg("XDG_CONFIG_HOME", ".config")
+	base, err := xdg("XDG_CONFIG_HOME", inConfig)
 	if err != nil {
 		return nil
 	}
@@ -161,11 +161,7 @@ func ownPolicy(other bool) []doctor.PolicyFound {
 	if _, err := os.Stat(f.Path); err != nil {
 		return nil
 	}
-	err = checkMine(f.Path)
-	if err == nil {
-		_, err = policy.Load(f.Path)
-	}
-	if err != nil {
+	if _, _, err = loadOwn(f.Path); err != nil {
 		f.Err = asRefusal(err)
 	}
 	return []doctor.PolicyFound{f}

@@ -217,10 +217,10 @@ func (l *prepared) fillRequest(f *launchFlags, argv []string, state string) erro
 		Home: at(home), HomeNamed: f.home != "",
 		Record: at(f.record), State: state,
 		Runtime: os.Getenv("XDG_RUNTIME_DIR"), SSHAuthSock: os.Getenv("SSH_AUTH_SOCK"),
-		Settings: settingsDirs(),
-		Owner:    guard.Owner{Execution: f.execution, Segment: f.segment},
-		Share:    each(f.share, at),
-		UID:      os.Geteuid(), GID: os.Getegid(),
+		Settings: settingsDirs(), SettingsFiles: settingsFiles(),
+		Owner: guard.Owner{Execution: f.execution, Segment: f.segment},
+		Share: each(f.share, at),
+		UID:   os.Geteuid(), GID: os.Getegid(),
 	}
 	if err := cmp.Or(checkLabel("--execution", f.execution), checkLabel("--segment", f.segment)); err != nil {
 		return err
@@ -228,7 +228,9 @@ func (l *prepared) fillRequest(f *launchFlags, argv []string, state string) erro
 	l.protected = each(f.protect, at)
 	if l.usualState = usualState(); l.usualState != "" && l.usualState != state {
 		l.protected = append(l.protected, l.usualState)
+		l.protected = append(l.protected, linksIn(l.usualState)...)
 	}
+	l.protected = append(l.protected, linksIn(state)...)
 	if l.request.MaxEntries, err = positive("--max-entries", f.maxEntries); err != nil {
 		return err
 	}

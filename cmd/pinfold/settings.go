@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"pinfold/policy"
@@ -14,17 +15,64 @@ import (
 // systemSettings lie beneath the operator's own.
 const systemSettings = "/etc/pinfold/config.json"
 
+// inConfig is where settings are where $XDG_CONFIG_HOME doesn't say.
+const inConfig = ".config"
+
 // settingsDirs are where the next launch finds its settings and the operator's
-// own policy, so that nothing inside may write there. They need not exist: the
-// guard keeps their names from being made, and nothing appears in a home that
-// no launch may write.
+// own policy, so that nothing inside may write there: the machine's, and the
+// operator's with and without $XDG_CONFIG_HOME. They need not exist: the guard
+// keeps their names from being made, and nothing appears in a home that no
+// launch may write.
 func settingsDirs() []string {
 	dirs := []string{filepath.Dir(systemSettings)}
-	base, err := xdg("XDG_CONFIG_HOME", ".config")
-	if err != nil {
-		return dirs
+	if base, err := xdg("XDG_CONFIG_HOME", inConfig); err == nil {
+		dirs = append(dirs, filepath.Join(base, "pinfold"))
 	}
-	return append(dirs, filepath.Join(base, "pinfold"))
+	if home, err := homeDir(""); err == nil {
+		dirs = append(dirs, filepath.Join(home, inConfig, "pinfold"))
+	}
+	return slices.Compact(dirs)
+}
+
+// settingsFiles are what the next launch reads that may lie outside of those
+// directories: what their links lead to (a repository of dotfiles, as stow
+// makes them), and what the operator's policy extends. They count whatever
+// policy this launch has.
+func settingsFiles() []string {
+	var files []string
+	for _, dir := range settingsDirs() {
+		files = append(files, linksIn(dir, "config.json", "policy.json")...)
+		if own := filepath.Join(dir, "policy.json"); isFile(own) {
+			files = append(files, policy.Files(own)...)
+		}
+	}
+	return files
+}
+
+// isFile reports a regular file, by whatever link: reading another kind could
+// take for ever.
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// linksIn are the entries of a directory that are symbolic links. Those named
+// are found in one that can't be listed, too.
+func linksIn(dir string, named ...string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return slices.DeleteFunc(each(named, func(name string) string { return filepath.Join(dir, name) }), func(path string) bool {
+			info, err := os.Lstat(path)
+			return err != nil || info.Mode()&fs.ModeSymlink == 0
+		})
+	}
+	var links []string
+	for _, e := range entries {
+		if e.Type()&fs.ModeSymlink != 0 {
+			links = append(links, filepath.Join(dir, e.Name()))
+		}
+	}
+	return links
 }
 
 // loadSettings reads the operator's own settings and the machine's, once.
@@ -37,7 +85,7 @@ func (p *program) loadSettings() error {
 		return err
 	}
 	// Without a home there are no settings of its owner's.
-	if base, err := xdg("XDG_CONFIG_HOME", ".config"); err == nil {
+	if base, err := xdg("XDG_CONFIG_HOME", inConfig); err == nil {
 		own, err := readSettings(filepath.Join(base, "pinfold", "config.json"))
 		if err != nil {
 			return err
@@ -69,33 +117,5 @@ func readSettings(file string) (policy.Config, error) {
 		Reason: policy.Denied, Code: "settings_invalid", Subject: file, Err: err,
 		Why: fmt.Sprintf("cannot read the settings in %q: %v", file, cause(err)),
 		Fix: "correct the file, or remove it; if HOME is another user's, set it",
-	}
-}
-
-// checkMine refuses a file that is used without being named, and that somebody
-// else could have written. (A group may write it: in many systems a user's
-// group is the user's alone.)
-func checkMine(file string) error {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil //nolint:nilerr // whoever reads it will say so
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	why := ""
-	switch {
-	case !ok:
-		why = "its owner is unknown"
-	case st.Uid != 0 && int(st.Uid) != os.Geteuid():
-		why = fmt.Sprintf("it belongs to user %d", st.Uid)
-	case info.Mode().Perm()&0o002 != 0:
-		why = fmt.Sprintf("anybody may write to it (mode %04o)", info.Mode().Perm())
-	}
-	if why == "" {
-		return nil
-	}
-	return &policy.Refusal{
-		Reason: policy.Denied, Code: "settings_unsafe", Subject: file,
-		Why: fmt.Sprintf("cannot use %q: %s", file, why),
-		Fix: "make it yours and writable by nobody else, after a look at what it says",
 	}
 }

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -150,7 +152,7 @@ func writePin(state string, t pin) error {
 
 // readPin returns the pin of a path, or nil where there is none.
 func readPin(state, path string) (*pin, error) {
-	text, err := os.ReadFile(pinFile(state, path))
+	text, err := readPlain(pinFile(state, path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // no pin is an answer, not an error
 	}
@@ -162,6 +164,17 @@ func readPin(state, path string) (*pin, error) {
 		return nil, stateRefusal(state, "cannot read the trusted policies in", errors.New("a pin is damaged"))
 	}
 	return &t, nil
+}
+
+// readPlain reads a file that pinfold wrote: no link was ever one, and what it
+// leads to could be another's to write.
+func readPlain(file string) ([]byte, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 func (t *pin) holds(pol *policy.Policy) bool {
