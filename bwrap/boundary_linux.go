@@ -95,11 +95,7 @@ func (b *boundary) lay(p *Process) (err error) {
 		return err
 	}
 	b.points = pointsOf(p.launch.Setup.Checks)
-	paths := hostPaths(b.points)
-	for _, watch := range p.launch.Watches {
-		paths = append(paths, watch.Path)
-	}
-	if b.notify, err = watchNames(paths); err != nil {
+	if b.notify, err = watchNames(hostPaths(b.points), p.launch.Watches); err != nil {
 		return err
 	}
 	b.taker, err = newTaker(p)

@@ -14,7 +14,7 @@ func TestNamesOfClosedDirectory(t *testing.T) {
 	if err := os.Mkdir(closed, 0); err != nil {
 		t.Fatal(err)
 	}
-	n, err := watchNames([]string{filepath.Join(closed, "name")})
+	n, err := watchNames([]string{filepath.Join(closed, "name")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

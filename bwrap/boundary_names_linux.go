@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pinfold/guard"
 	"pinfold/policy"
 )
 
@@ -23,6 +24,8 @@ type names struct {
 	wanted map[string]map[string]bool // names of interest, by directory
 	order  []string                   // the directories, parents first
 	modes  map[string]bool            // the directories that are watched for changes of mode too
+	grows  []guard.Watch              // directories whose new subdirectories are watched too
+	grown  int                        // how many are
 	dirs   map[int][]string           // by watch descriptor
 	buf    []byte
 }
@@ -32,18 +35,28 @@ type names struct {
 const nameEvents = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR | unix.IN_EXCL_UNLINK
 
+// anyName stands for each name in a directory.
+const anyName = "*"
+
 // selfEvents are about the directory itself.
 const selfEvents = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_UNMOUNT | unix.IN_Q_OVERFLOW
 
 // watchNames lays the watch. The kernel goes through all that it knows of each
 // directory, which in a large one takes milliseconds
 // (fsnotify_set_children_dentry_flags(), fs/notify/fsnotify.c).
-func watchNames(paths []string) (*names, error) {
+func watchNames(paths []string, watches []guard.Watch) (*names, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, inotifyRefusal("fs.inotify.max_user_instances", err)
 	}
 	n := &names{fd: fd, wanted: map[string]map[string]bool{}, modes: map[string]bool{}, dirs: map[int][]string{}, buf: make([]byte, 32<<10)}
+	for _, w := range watches {
+		paths = append(paths, w.Path)
+		if w.Worktrees {
+			n.grows = append(n.grows, w)
+			paths = append(paths, filepath.Join(w.Path, anyName))
+		}
+	}
 	for _, p := range paths {
 		for ; p != "/"; p = filepath.Dir(p) {
 			dir := filepath.Dir(p)
@@ -74,6 +87,9 @@ func inotifyRefusal(knob string, err error) error {
 // mount table; that its mode changes, or that of one on the way to it, is news
 // as well, which the directories above are watched for in a second round.
 func (n *names) arm() error {
+	for _, w := range n.grows {
+		n.grow(w)
+	}
 	for {
 		known := len(n.modes)
 		for _, dir := range n.order {
@@ -161,7 +177,7 @@ func (n *names) concerns(wd int, mask uint32, name string) bool {
 		delete(n.dirs, wd)
 		return true
 	}
-	return mask&selfEvents != 0 || slices.ContainsFunc(dirs, func(dir string) bool { return n.wanted[dir][name] })
+	return mask&selfEvents != 0 || slices.ContainsFunc(dirs, func(dir string) bool { return n.wanted[dir][name] || n.wanted[dir][anyName] })
 }
 
 func (n *names) close() {

@@ -17,13 +17,21 @@ type victim struct {
 	dir  int
 	name string
 	path string
-	mode uint32
+	// out is the open directory that it is moved to first, dir where that is 0.
+	out     int
+	outPath string
+	mode    uint32
 	// When it was made and last changed, in nanoseconds; 0 where the file
 	// system doesn't say.
 	born, changed int64
 }
 
-func (v *victim) close() { closeFD(&v.dir) }
+func (v *victim) close() {
+	closeFD(&v.dir)
+	if v.out > 0 {
+		closeFD(&v.out)
+	}
+}
 
 // find answers what stands at a watched path, nil for nothing. A symbolic link
 // on the way is answered as well, where it lies in the write grant: the
@@ -133,16 +141,25 @@ func (v *victim) takeAway(keep string, r *room) (string, error) {
 	}
 	// Out of the way first: that is one step, and copying is many.
 	aside := ".pinfold-taken-" + rand.Text()
+	out, where := v.outside()
 	if err := v.try(func() error {
-		return unix.Renameat2(v.dir, v.name, v.dir, aside, unix.RENAME_NOREPLACE)
+		return unix.Renameat2(v.dir, v.name, out, aside, unix.RENAME_NOREPLACE)
 	}); err != nil {
 		return "", err
 	}
-	kept, err := r.copy(v.dir, aside, keep, filepath.Base(v.path))
+	kept, err := r.copy(out, aside, keep, filepath.Base(v.path))
 	if err != nil {
-		return filepath.Join(filepath.Dir(v.path), aside), nil //nolint:nilerr // it is kept there instead
+		return filepath.Join(where, aside), nil //nolint:nilerr // it is kept there instead
 	}
-	return kept, removeTree(v.dir, aside)
+	return kept, removeTree(out, aside)
+}
+
+// outside is the directory that it is moved to, and its path.
+func (v *victim) outside() (dir int, path string) {
+	if v.out > 0 {
+		return v.out, v.outPath
+	}
+	return v.dir, filepath.Dir(v.path)
 }
 
 // errNotEmpty: there is something to keep.

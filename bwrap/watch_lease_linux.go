@@ -28,10 +28,13 @@ type watchNote struct {
 	Keep  string        `json:"keep"`
 }
 
-// watchedName is one name, and the write grant that it lies in.
+// watchedName is one name, and the write grant that it lies in; Worktrees and
+// Known as in [guard.Watch].
 type watchedName struct {
-	Path string `json:"path"`
-	Root string `json:"root"`
+	Path      string   `json:"path"`
+	Root      string   `json:"root"`
+	Worktrees bool     `json:"worktrees,omitzero"`
+	Known     []string `json:"known,omitempty"`
 }
 
 // watchLease is one run's. A nil one is of a run that watches nothing.
@@ -47,7 +50,7 @@ func newWatchLease(state, keep string, watches []guard.Watch) (*watchLease, erro
 	}
 	n := watchNote{Began: time.Now().UnixNano(), Keep: keep}
 	for _, w := range watches {
-		n.Names = append(n.Names, watchedName{w.Path, w.Root})
+		n.Names = append(n.Names, watchedName{w.Path, w.Root, w.Worktrees, w.Known})
 	}
 	text, err := json.Marshal(n)
 	if err != nil {
@@ -160,18 +163,14 @@ func (n watchNote) during(t int64, until time.Time) bool {
 func (n watchNote) clear(until time.Time) (removed []string, err error) {
 	r := newRoom()
 	for _, p := range n.Names {
-		v, err := find(p.Path, p.Root)
-		if err != nil {
-			return removed, err
+		list, err := victims(guard.Watch{Path: p.Path, Root: p.Root, Worktrees: p.Worktrees, Known: p.Known})
+		for _, v := range list {
+			if err == nil && (n.during(v.born, until) || n.during(v.changed, until)) {
+				_, err = v.takeAway(n.Keep, &r)
+				removed = append(removed, v.path)
+			}
+			v.close()
 		}
-		if v == nil {
-			continue
-		}
-		if n.during(v.born, until) || n.during(v.changed, until) {
-			_, err = v.takeAway(n.Keep, &r)
-			removed = append(removed, v.path)
-		}
-		v.close()
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return removed, fmt.Errorf("cannot clear %q: %w", p.Path, err)
 		}

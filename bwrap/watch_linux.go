@@ -58,34 +58,37 @@ func newTaker(p *Process) (*taker, error) {
 	return t, err
 }
 
-// paths are the names to be watched.
-func (t *taker) paths() []string {
-	var paths []string
-	for _, w := range t.watches {
-		paths = append(paths, w.Path)
-	}
-	return paths
-}
-
 // take clears every watched name that is taken.
 func (t *taker) take() *loss {
 	for _, w := range t.watches {
-		v, err := find(w.Path, w.Root)
-		if err == nil && v == nil {
-			continue
-		}
-		if err == nil {
-			err = t.clear(w, v)
+		list, err := victims(w)
+		for _, v := range list {
+			if err == nil {
+				err = t.clear(w, v)
+			}
 			v.close()
 		}
 		if err != nil {
 			return &loss{"name_not_cleared", w.Path, fmt.Sprintf("something was made there that can't be taken away: %v", err)}
 		}
-		if t.count++; t.count > maxTaken {
+		if t.count += len(list); t.count > maxTaken {
 			return &loss{"name_not_cleared", w.Path, fmt.Sprintf("something was made there, or under another such name, %d times", t.count)}
 		}
 	}
 	return nil
+}
+
+// victims are what stands under a watched name, or in it, where nothing may.
+func victims(w guard.Watch) ([]*victim, error) {
+	v, err := find(w.Path, w.Root)
+	switch {
+	case v == nil:
+		return nil, err
+	case !w.Worktrees || v.path != w.Path || v.mode&unix.S_IFMT != unix.S_IFDIR:
+		return []*victim{v}, nil
+	}
+	defer v.close()
+	return strays(v, w.Known)
 }
 
 // clear takes one thing away and says so: in an event each time, in a notice

@@ -66,7 +66,7 @@ func (w *NameWatch) open() (err error) {
 			return err
 		}
 	}
-	if w.names, err = watchNames(append(w.taker.paths(), w.o.Paths...)); err != nil {
+	if w.names, err = watchNames(w.o.Paths, w.o.Watches); err != nil {
 		return err
 	}
 	return w.look()

@@ -19,7 +19,13 @@ type Watch struct {
 	// Kind is what usually stands at such a path, Missing where that isn't
 	// known. What appears is taken away whatever its kind.
 	Kind Kind
-	Rule Rule
+	// Worktrees: the path is a git directory's "worktrees", in which the command
+	// may make new ones. Of them only what would give git another configuration
+	// is taken away. Known are those that were there, which are guarded by
+	// themselves.
+	Worktrees bool     `json:",omitzero"`
+	Known     []string `json:",omitempty"`
+	Rule      Rule
 }
 
 // derived is what a lattice comes to.

@@ -37,7 +37,7 @@ func (g *gate) finish() (*Grant, error) {
 		return nil, err
 	}
 	grant := &Grant{
-		tier: g.tier(), base: g.base(), entries: d.entries, watches: d.watches, absent: d.absent, pins: pins,
+		tier: g.tier(), base: g.base(), entries: d.entries, watches: append(d.watches, g.growing...), absent: d.absent, pins: pins,
 		links: g.links(), sockets: g.grantedSockets(), network: g.policy.Network, unix: g.unixSockets(),
 		limits: g.policy.Limits, require: slices.Clone(g.policy.Require), argv: slices.Clone(g.request.Argv),
 		dir: dir, env: env, withheld: withheld, paths: g.paths, owner: g.request.Owner, notes: g.notes,

@@ -22,10 +22,12 @@ type repositories struct {
 	// shared are the hooks paths of the user's and the machine's own
 	// configuration, which hold in every repository.
 	shared []string
+	// bares are the git directories that aren't called ".git".
+	bares []string
 }
 
 func (g *gate) guardRepositories(found walkResult) error {
-	r := &repositories{gate: g, names: policy.GuardedWorkspaceNames(), done: map[string]bool{}}
+	r := &repositories{gate: g, names: policy.GuardedWorkspaceNames(), done: map[string]bool{}, bares: found.bares}
 	slices.Sort(found.gits)
 	slices.Sort(found.bares)
 	if len(found.gits)+len(found.bares) > 0 {
@@ -122,6 +124,9 @@ func (r *repositories) linked(dir, top string) error {
 			return err
 		}
 	}
+	if err := r.modules(dir); err != nil {
+		return err
+	}
 	common, err := r.directory(join(dir, "commondir"), "")
 	if err != nil || common == "" {
 		return err
@@ -176,6 +181,9 @@ func (r *repositories) gitDir(dir, top string) error {
 			return err
 		}
 	}
+	if err := r.modules(dir); err != nil {
+		return err
+	}
 	if err := r.worktrees(join(dir, "worktrees")); err != nil {
 		return err
 	}
@@ -187,31 +195,6 @@ func (r *repositories) gitDir(dir, top string) error {
 	for _, name := range []string{"config", "config.worktree"} {
 		if err := r.config(join(dir, name), dir, top, 0); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// worktrees guards what ties linked worktrees to a repository.
-func (r *repositories) worktrees(dir string) error {
-	o, err := r.fs.lookup(dir)
-	if err != nil {
-		return err
-	}
-	o.release()
-	if o.kind != Dir || o.path != dir {
-		return nil
-	}
-	list, err := r.fs.names(dir)
-	if err != nil {
-		return err
-	}
-	slices.Sort(list)
-	for _, w := range list {
-		for _, name := range r.names.GitWorktree {
-			if err := r.keep(join(join(dir, w), name), usualOf(name)); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -62,7 +62,7 @@ func TestGuardedRepositories(t *testing.T) {
 		"a repository": {
 			prepare: func(tr *tree) { tr.repo("ws") },
 			covered: []string{".git/config", ".git/hooks", ".git/info"},
-			watched: []string{".git/commondir", ".git/config.worktree", ".vscode"},
+			watched: []string{".git/commondir", ".git/config.worktree", ".git/modules", ".git/worktrees", ".vscode"},
 		},
 		"no repository": {
 			prepare: func(tr *tree) { tr.files("ws/f") },
@@ -83,11 +83,11 @@ func TestGuardedRepositories(t *testing.T) {
 				tr.git("ws", "submodule", "-q", "add", "file://"+tr.path("origin"), "lib/sub")
 			},
 			covered: []string{
-				".git/config", ".git/hooks", ".git/info",
+				".git/config", ".git/hooks", ".git/info", ".git/modules",
 				".git/modules/lib/sub/config", ".git/modules/lib/sub/hooks", ".git/modules/lib/sub/info",
 				".gitmodules", "lib/sub/.git",
 			},
-			watched: []string{".git/modules/lib/sub/commondir", "lib/sub/.vscode"},
+			watched: []string{".git/modules/lib/sub/commondir", ".git/modules/lib/sub/modules", ".git/worktrees", "lib/sub/.vscode"},
 		},
 		"a linked worktree beside its repository": {
 			prepare: func(tr *tree) { tr.repo("ws/main"); tr.git("ws/main", "worktree", "add", "-q", "../other") },
@@ -95,7 +95,7 @@ func TestGuardedRepositories(t *testing.T) {
 				"main/.git/config", "main/.git/hooks", "main/.git/info",
 				"main/.git/worktrees/other/commondir", "main/.git/worktrees/other/gitdir", "other/.git",
 			},
-			watched: []string{"main/.git/worktrees/other/config.worktree"},
+			watched: []string{"main/.git/worktrees", "main/.git/worktrees/other/config.worktree", "main/.git/worktrees/other/modules"},
 		},
 		"a bare repository": {
 			prepare: func(tr *tree) { tr.repo("r"); tr.git(".", "clone", "-q", "--bare", "--no-hardlinks", "r", "ws/b.git") },

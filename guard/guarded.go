@@ -42,7 +42,7 @@ func (g *gate) excepted(name string) bool {
 // have a suffix.
 func usualOf(name string) Kind {
 	switch base := path.Base(name); {
-	case slices.Contains([]string{"hooks", "info", "commands", "agents", "plugins", ".vscode", ".idea", ".husky"}, base):
+	case slices.Contains([]string{"hooks", "info", "commands", "agents", "plugins", "modules", ".vscode", ".idea", ".husky"}, base):
 		return Dir
 	case path.Ext(base) != "" && path.Ext(base) != base, base == "config", base == "commondir", base == "gitdir":
 		return File
@@ -86,7 +86,7 @@ func (g *gate) hostHomes() []string {
 func (g *gate) checkGuardedWrites() error {
 	for _, b := range g.guarded {
 		for _, w := range g.writes {
-			if w.rule.Class == ClassPolicy && within(w.obj.path, b.obj.path) {
+			if w.rule.Class == ClassPolicy && within(w.obj.path, b.obj.path) && !g.isReopened(w.obj.path, b.obj.path) {
 				return refuse("guarded_write", w.given, two{w, b},
 					fmt.Sprintf("cannot grant writing to %q: host programs run what stands at %q", w.given, b.obj.path),
 					fmt.Sprintf(`set "guard_workspace": {"except": [%q]} if that is meant, or leave the entry out`, b.rule.Text))

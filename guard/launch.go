@@ -44,7 +44,11 @@ type gate struct {
 	writes, allows, readOnly, denies []*bound
 	protects, excepts, defaults      []*bound
 	guarded                          []*bound
-	sockets                          []*bound
+	// reopened are the git directories that stay writable in guarded ones, and
+	// growing the directories of linked worktrees.
+	reopened []*bound
+	growing  []Watch
+	sockets  []*bound
 	// shares are the grants that aren't the policy's: --share, read.base.
 	shares []*bound
 	// allDefaults are the default denies, those that the policy lifts
@@ -124,7 +128,7 @@ func (g *gate) place(b *bound) {
 
 // bounds are all rules that say something about the file system.
 func (g *gate) bounds() []*bound {
-	return slices.Concat(g.excepts, g.protects, g.writes, g.allows, g.shares, g.readOnly, g.denies, g.sockets, g.defaults, g.guarded, g.kernelViews, g.unplaced)
+	return slices.Concat(g.excepts, g.protects, g.writes, g.allows, g.shares, g.readOnly, g.denies, g.sockets, g.defaults, g.guarded, g.reopened, g.kernelViews, g.unplaced)
 }
 
 // base is what shows before any rule. In a container that is nothing of the

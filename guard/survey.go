@@ -71,7 +71,7 @@ func (g *gate) guardAll(found walkResult) error {
 	if err := g.guardRepositories(found); err != nil {
 		return err
 	}
-	for _, b := range g.guarded {
+	for _, b := range slices.Concat(g.guarded, g.reopened) {
 		g.place(b)
 	}
 	return g.checkGuardedWrites()

@@ -21,10 +21,12 @@ type expression struct {
 // foldedName is a name and its pattern beneath the directory.
 type foldedName struct{ comment, pattern string }
 
-// The ends of an expression: the name itself, or what is beneath it as well.
+// The ends of an expression: the name itself, what is beneath it as well, or
+// the names in it.
 const (
 	nameAlone   = "$"
 	nameAndDown = "(/|$)"
+	memberAlone = "/[^/]+$"
 )
 
 // add takes a whole pattern, as [foldedPath] and [spelledLike] make it.

@@ -31,6 +31,10 @@ func (w *writer) unmade(v view) {
 		}
 	}
 	for _, n := range v.watches {
+		if len(n.Known) > 0 {
+			u.members(n)
+			continue
+		}
 		u.name(n.Path, writeOps, n.Rule)
 	}
 	w.err = firstError(w.err, u.err)
@@ -56,6 +60,14 @@ func (u *unmade) name(p, ops string, rule guard.Rule) {
 			u.made[d] = true
 			u.add(makeOps, root, d, nameAlone, fmt.Sprintf("nor be moved into place with %s, where there is none yet", d))
 		}
+	}
+}
+
+// members keeps a directory of git's linked worktrees from gaining any: what
+// would be in them can't be judged by name.
+func (u *unmade) members(w guard.Watch) {
+	if root := u.view.writableAbove(w.Path); root != "" {
+		u.add(makeOps, root, w.Path, memberAlone, fmt.Sprintf("nothing new is made in %s: %s (%s, %s)", w.Path, w.Rule.Text, w.Rule.Class, w.Rule.Source))
 	}
 }
 
