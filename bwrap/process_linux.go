@@ -37,6 +37,7 @@ type Process struct {
 	listeners    []net.Listener
 	serving      sync.WaitGroup
 	draining     supervise.Draining
+	carried      supervise.Carried
 	leases       *lease.Held
 	boundary     *boundary
 	capture      int // bubblewrap's standard error
@@ -179,6 +180,7 @@ func (p *Process) cleanUp() error {
 	err = errors.Join(err, p.boundary.finish())
 	p.relay.finish(err == nil)
 	p.output.finish(err == nil)
+	p.carried.Finish(err == nil)
 	if err == nil && p.endedItself() {
 		p.draining.Run(p.egress, p.ports.list)
 	}

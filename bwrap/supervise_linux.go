@@ -95,6 +95,7 @@ func startRun(ctx context.Context, l *Launch, o StartOptions) (*Process, error) 
 	}
 	p := s.Process
 	p.output.start()
+	p.carried.Start()
 	if l.Limits.IdleTimeout > 0 {
 		go p.watchIdle(ctx)
 	}
@@ -208,6 +209,7 @@ func (s *launcher) prepareStreams() (err error) {
 		return err
 	}
 	fds := [3]int{s.null[0], s.null[1], s.null[1]}
+	carry := [3]int{-1, -1, -1}
 	for i, f := range s.o.files() {
 		if f == nil {
 			continue
@@ -215,8 +217,12 @@ func (s *launcher) prepareStreams() (err error) {
 		if fds[i], err = rawFD(f); err != nil {
 			return err
 		}
-		if err := checkStream(i, fds[i]); err != nil {
+		connection, err := supervise.CheckStream(i, fds[i])
+		if err != nil {
 			return err
+		}
+		if connection {
+			carry[i] = fds[i]
 		}
 	}
 	s.term = findTerminals(fds)
@@ -228,7 +234,7 @@ func (s *launcher) prepareStreams() (err error) {
 			fds[i] = s.null[min(i, 1)] // the stub puts its own terminal there
 		}
 	}
-	if err := s.watchOutput(&fds); err != nil {
+	if err := cmp.Or(s.watchOutput(&fds), s.carryStreams(&fds, carry)); err != nil {
 		return err
 	}
 	if s.capture, err = capture(); err != nil {
@@ -245,6 +251,25 @@ func (s *launcher) prepareStreams() (err error) {
 	s.in.own(setup)
 	s.in.own(s.stubEnd)
 	s.in.add(fds[2])
+	return nil
+}
+
+// carryStreams puts something of ours in the place of connections that mustn't
+// get inside, unless they are watched already.
+func (s *launcher) carryStreams(fds *[3]int, carry [3]int) error {
+	for i, fd := range carry {
+		if fd < 0 || fds[i] != fd {
+			continue
+		}
+		inner, made, err := s.carried.Add(fd)
+		if err != nil {
+			return err
+		}
+		if made {
+			s.in.owned = append(s.in.owned, inner)
+		}
+		fds[i] = inner
+	}
 	return nil
 }
 

@@ -56,6 +56,7 @@ func (s *launcher) undo(cause error) error {
 	}
 	err = errors.Join(err, s.release())
 	s.output.abandon()
+	s.carried.Finish(false)
 	s.relay.finish(s.released && err == nil)
 	s.forwarder.Stop()
 	if s.engine != nil {

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pinfold/policy"
+	"pinfold/supervise"
 )
 
 // streams are the command's three, as they are handed to the stub.
@@ -20,6 +20,8 @@ type streams struct {
 	ends  []*os.File  // this side of pipes
 	pumps sync.WaitGroup
 	start []func()
+	// carried are connections that have to stay outside.
+	carried supervise.Carried
 	// said is when something last went through a pump.
 	said atomic.Int64
 }
@@ -48,15 +50,36 @@ func (s *streams) add(i int, f *os.File, watch bool) error {
 		s.files[i], s.own = null, append(s.own, null)
 		return nil
 	}
-	terminal, err := isTerminal(f)
+	connection, err := supervise.CheckStream(i, int(f.Fd()))
+	switch {
+	case err != nil:
+		return err
+	case isTerminal(f) || watch && i > 0:
+		return s.pipe(i, f)
+	case connection:
+		return s.carry(i, f)
+	}
+	s.files[i] = f
+	return nil
+}
+
+// carry puts a socket of ours in between.
+func (s *streams) carry(i int, f *os.File) error {
+	inner, made, err := s.carried.Add(int(f.Fd()))
 	if err != nil {
 		return err
 	}
-	if !terminal && (!watch || i == 0) {
-		s.files[i] = f
+	if !made { // another stream is the same one
+		for k := range i {
+			if s.files[k] != nil && int(s.files[k].Fd()) == inner {
+				s.files[i] = s.files[k]
+			}
+		}
 		return nil
 	}
-	return s.pipe(i, f)
+	s.files[i] = os.NewFile(uintptr(inner), f.Name())
+	s.own = append(s.own, s.files[i])
+	return nil
 }
 
 // pipe puts a pipe in between.
@@ -76,21 +99,9 @@ func (s *streams) pipe(i int, f *os.File) error {
 	return nil
 }
 
-// isTerminal also refuses what is no stream: an open directory would show
-// what lies around it.
-func isTerminal(f *os.File) (bool, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return false, fmt.Errorf("cannot look at a standard stream: %w", err)
-	}
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return false, &policy.Refusal{
-			Reason: policy.Denied, Code: "stream_is_directory", Subject: f.Name(),
-			Why: "cannot hand on a standard stream: it is a directory", Fix: "redirect it to a file or a pipe",
-		}
-	}
+func isTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil, nil
+	return err == nil
 }
 
 // copy carries one stream until it ends. A reader that has gone away ends
@@ -126,6 +137,7 @@ func (s *streams) began() {
 		start()
 	}
 	s.start = nil
+	s.carried.Start()
 }
 
 // drainTime bounds the wait for the rest of the output once every process
@@ -138,6 +150,7 @@ func (s *streams) finish() {
 		_ = f.SetReadDeadline(time.Now().Add(drainTime)) // fails only where the end was read
 	}
 	s.pumps.Wait()
+	s.carried.Finish(true)
 	s.close()
 }
 
@@ -148,4 +161,5 @@ func (s *streams) close() {
 		}
 	}
 	s.own = nil
+	s.carried.Finish(false)
 }
