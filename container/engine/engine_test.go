@@ -29,6 +29,8 @@ type fake struct {
 	header  map[string]string // of the greeting
 	// stumbles is how often it answers 500 before it answers at all.
 	stumbles map[string]int
+	// gone is after how many answers it knows nothing any more.
+	gone map[string]int
 }
 
 // serve makes it answer on a unix socket.
@@ -42,13 +44,19 @@ func (f fake) serve(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stumbles := maps.Clone(f.stumbles) // one question after another
+	stumbles, gone := maps.Clone(f.stumbles), maps.Clone(f.gone) // one question after another
 	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := r.Method + " " + r.URL.Path
 		if stumbles[key] > 0 {
 			stumbles[key]--
 			w.WriteHeader(http.StatusInternalServerError)
 			return
+		}
+		if left, counted := gone[key]; counted {
+			if gone[key]--; left <= 0 {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
 		}
 		for name, value := range f.header {
 			w.Header().Set(name, value)
@@ -447,5 +455,28 @@ func TestAskedAgain(t *testing.T) {
 	delete(f.answers, path)
 	if s, err := f.open(t).Inspect(t.Context(), f.ref()); err != nil || s.Status != container.Gone {
 		t.Errorf("%v, %v", s.Status, err)
+	}
+}
+
+// TestRemovalGoesOn: a removal that somebody else began, who may have been
+// killed since, is waited for.
+func TestRemovalGoesOn(t *testing.T) {
+	t.Parallel()
+	path := "/v1.47/containers/" + id
+	f := docker()
+	f.status["DELETE "+path] = http.StatusConflict
+	f.answers["GET "+path+"/json"] = `{"Id":"` + id + `","State":{"Status":"removing","StartedAt":"2026-01-02T03:04:05Z"}}`
+	f.gone = map[string]int{"GET " + path + "/json": 4}
+	e := f.open(t)
+	if err := e.Stop(t.Context(), f.ref(), 0); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if err := f.open(t).Remove(t.Context(), f.ref()); err != nil {
+		t.Errorf("remove: %v", err)
+	}
+	f.gone = nil
+	f.answers["GET "+path+"/json"] = `{"Id":"` + id + `","State":{"Status":"running"}}`
+	if err := f.open(t).Remove(t.Context(), f.ref()); err == nil {
+		t.Error("one that runs passes for removed")
 	}
 }

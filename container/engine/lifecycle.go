@@ -154,6 +154,9 @@ func (e *Engine) Stop(ctx context.Context, r container.Ref, grace time.Duration)
 	q := url.Values{"t": {strconv.Itoa(seconds)}}
 	stopping := e.client.call(ctx, request{method: "POST", path: e.path(r, "/stop"), query: q}, nil)
 	s, err := e.Inspect(ctx, r)
+	if err == nil {
+		s, err = e.untilRemoved(ctx, s)
+	}
 	switch {
 	case err != nil:
 		return errors.Join(stopping, err)
@@ -326,8 +329,35 @@ func (e *Engine) Remove(ctx context.Context, r container.Ref) error {
 		return e.still(ctx, r)
 	}
 	// Somebody else may be removing it at this moment.
-	if s, err := e.inspect(ctx, r); err == nil && s.Status == container.Gone {
+	s, err := e.inspect(ctx, r)
+	if err == nil {
+		s, err = e.untilRemoved(ctx, s)
+	}
+	if err == nil && s.Status == container.Gone {
 		return nil
 	}
 	return fmt.Errorf("cannot remove container %.12s: %w", r.ID, removing)
+}
+
+// removalTime is how long a removal may take that somebody else began.
+const removalTime = 30 * time.Second
+
+// untilRemoved waits for the end of a removal: an engine goes on with one whose
+// caller was killed, and refuses a second.
+func (e *Engine) untilRemoved(ctx context.Context, s container.State) (container.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, removalTime)
+	defer cancel()
+	for s.Status == container.Removing {
+		select {
+		case <-ctx.Done():
+			return s, nil // it is what it is
+		case <-time.After(firstPause):
+		}
+		now, err := e.inspect(ctx, s.Ref)
+		if err != nil {
+			return s, err
+		}
+		s = now
+	}
+	return s, nil
 }

@@ -99,7 +99,7 @@ func clearSeat(ctx context.Context, p container.Provider, state, execution strin
 		}
 	}
 	for _, s := range list {
-		if s.Alive() {
+		if s.Alive() && s.Status != container.Removing { // which somebody has begun, and Remove waits for
 			return runningRefusal(execution, fmt.Sprintf("container %.12s of it is %s", s.Ref.ID, s.Status))
 		}
 	}
