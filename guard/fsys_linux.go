@@ -13,23 +13,35 @@ import (
 
 // hostFS is the machine's own file system. One that newHostFS made keeps the
 // directories that it came by open, until it is closed: what was looked at
-// once stays the same directory for the whole launch, and the many paths in
-// one home cost one call each. The zero value keeps nothing.
+// once stays the same directory for the whole launch, what wasn't there stays
+// away, and the many paths in one home cost one call each at most. The zero
+// value keeps nothing.
 type hostFS struct {
-	kept map[string]*place // by canonical path
+	kept   map[string]*place // by canonical path
+	absent map[string]bool   // likewise
 }
 
 // newHostFS is the file system that a launch is checked against.
-func newHostFS() fsys { return &hostFS{kept: map[string]*place{}} }
+func newHostFS() fsys { return &hostFS{kept: map[string]*place{}, absent: map[string]bool{}} }
 
 // maxKeptDirs bounds the descriptors; RLIMIT_NOFILE is 1024 in many places.
 const maxKeptDirs = 256
+
+// maxAbsent bounds the names: a workspace may have any number of repositories.
+const maxAbsent = 4096
 
 func (h *hostFS) close() {
 	for _, p := range h.kept {
 		_ = unix.Close(p.fd) // O_PATH descriptors
 	}
-	h.kept = nil
+	h.kept, h.absent = nil, nil
+}
+
+// missed takes note of a name that doesn't exist, while there is room.
+func (h *hostFS) missed(path string) {
+	if h.absent != nil && len(h.absent) < maxAbsent {
+		h.absent[path] = true
+	}
 }
 
 // lookup walks path one name at a time through O_PATH descriptors, so that
@@ -237,10 +249,14 @@ func (r *resolver) enter(name string) (done bool, err error) {
 		r.stack = append(r.stack, p)
 		return false, nil
 	}
+	if r.fs.absent[path] {
+		return true, r.stop(name, endAbsent)
+	}
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := openat2(dir.fd, name, &how)
 	switch {
 	case errors.Is(err, unix.ENOENT):
+		r.fs.missed(path)
 		return true, r.stop(name, endAbsent)
 	case errors.Is(err, unix.EACCES):
 		return true, r.stop(name, endUnreachable)

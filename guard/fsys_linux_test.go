@@ -187,3 +187,29 @@ func FuzzLookup(f *testing.F) {
 		}
 	})
 }
+
+// What wasn't there once isn't there for the rest of the launch, so that two
+// rules never see two states of one name.
+func TestLookupKeepsWhatIsAbsent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	h := newHostFS()
+	defer h.close()
+	seen := func(fs fsys) bool {
+		o, err := fs.lookup(filepath.Join(dir, "a/b"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer o.release()
+		return !o.missing()
+	}
+	if seen(h) {
+		t.Fatal("it is there")
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "a/b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if seen(h) || !seen(newHostFS()) {
+		t.Errorf("seen by the launch: %v, by the next one: %v", seen(h), seen(newHostFS()))
+	}
+}

@@ -67,7 +67,7 @@ func (*hostFS) walk(ctx context.Context, req walkRequest) (walkResult, error) {
 	parts := make([]worker, min(runtime.GOMAXPROCS(0), 8))
 	var group errgroup.Group
 	for i := range parts {
-		parts[i].w = w
+		parts[i].w, parts[i].buf = w, make([]byte, smallBuffer)
 		group.Go(parts[i].run)
 	}
 	err := group.Wait()
@@ -137,12 +137,19 @@ func (w *walker) finished(found []*dirNode) {
 	}
 }
 
+// What a worker reads at a time: little until it meets a directory that holds
+// much, since most launches have small trees, and memory has a price.
+const (
+	smallBuffer = 8 << 10
+	largeBuffer = 64 << 10
+)
+
 // worker reads directories one after the other.
 type worker struct {
 	w     *walker
 	out   walkResult
 	found []*dirNode
-	buf   [64 << 10]byte
+	buf   []byte
 	stat  unix.Statx_t
 }
 
@@ -171,7 +178,7 @@ func (k *worker) directory(d *dirNode) error {
 	defer d.done()
 	var looks bare
 	for !k.w.stopped.Load() {
-		n, err := unix.Getdents(d.fd, k.buf[:])
+		n, err := unix.Getdents(d.fd, k.buf)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
@@ -186,6 +193,9 @@ func (k *worker) directory(d *dirNode) error {
 		}
 		if err := k.block(d, k.buf[:n], &looks); err != nil {
 			return err
+		}
+		if n > smallBuffer/2 && len(k.buf) < largeBuffer {
+			k.buf = make([]byte, largeBuffer)
 		}
 	}
 	if looks == isBare {

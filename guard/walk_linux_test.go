@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -63,4 +64,30 @@ func makeAndRemove(root string) error {
 		}
 	}
 	return nil
+}
+
+// A directory that holds more than is read at a time is read whole.
+func TestWalkOfALargeDirectory(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	const files = 3000
+	for i := range files {
+		if err := os.WriteFile(filepath.Join(root, fmt.Sprintf("a-name-of-some-length-%d", i)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Link(filepath.Join(root, fmt.Sprintf("a-name-of-some-length-%d", files-1)), filepath.Join(root, "other")); err != nil {
+		t.Fatal(err)
+	}
+	o, err := newHostFS().lookup(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.release()
+	got, err := newHostFS().walk(t.Context(), walkRequest{
+		roots: []walkRoot{{path: o.path, id: o.id}}, limit: defaultEntries, uid: uint32(os.Getuid()),
+	})
+	if err != nil || got.entries != files+1 || len(got.linked) != 2 {
+		t.Errorf("%d entries, %d names of linked files, %v", got.entries, len(got.linked), err)
+	}
 }
