@@ -165,6 +165,24 @@ func TestEntries(t *testing.T) {
 			}},
 			want: []string{"read-write ws"},
 		},
+		"what the next launch uses": {
+			prepare: func(tr *tree) { tr.files("ws/ci/Dockerfile", "ws/bin/pinfold", "ws/bin/x", "proxy") },
+			launch: launch{write: []string{"{workspace}"}, edit: func(tr *tree, _ *policy.Policy, r *guard.Request) {
+				r.Kept = []guard.Kept{
+					{Path: tr.path("ws/bin/pinfold"), Name: "pinfold", Kind: guard.File},
+					{Path: tr.path("ws/ci"), Name: "context", Kind: guard.Dir},
+					{Path: tr.path("proxy"), Name: "network.upstream", Kind: guard.File},
+				}
+			}},
+			want: []string{"read-write ws", "read-only ws/bin/pinfold", "read-only ws/ci"},
+		},
+		"a grant in a directory that the next launch uses, of which that is left out": {
+			prepare: func(tr *tree) { tr.files("ws/ci/Dockerfile", "ws/ci/out/x") },
+			launch: launch{write: []string{"{workspace}", "ws/ci/out"}, edit: func(tr *tree, _ *policy.Policy, r *guard.Request) {
+				r.Kept = []guard.Kept{{Path: tr.path("ws/ci"), Name: "context", Kind: guard.Dir, LeftOut: func(path string) (bool, error) { return path == "out", nil }}}
+			}},
+			want: []string{"read-write ws", "read-only ws/ci", "read-write ws/ci/out"},
+		},
 		"a deny through a link denies what it leads to": {
 			prepare: func(tr *tree) { tr.files("dot/ssh/id"); tr.link("../dot/ssh", "home/.ssh") },
 			want:    []string{"empty dot/ssh"},

@@ -57,6 +57,33 @@ func TestRefusals(t *testing.T) {
 			})},
 			code: "settings_missing", names: []string{"set/policy.json", "ws/no/later.json"},
 		},
+		"a file of the next launch's that the command could make": {
+			launch: launch{write: []string{"{workspace}"}, edit: request(func(tr *tree, r *guard.Request) {
+				r.Kept = []guard.Kept{{Path: tr.path("ws/proxy"), Name: "network.upstream", Kind: guard.File}}
+			})},
+			code: "settings_missing", names: []string{"ws/proxy"},
+		},
+		"a program of the next launch's by way of a link that the command could turn": {
+			prepare: func(tr *tree) { tr.files("bin/pinfold"); tr.link("../bin/pinfold", "ws/p") },
+			launch: launch{write: []string{"{workspace}"}, edit: request(func(tr *tree, r *guard.Request) {
+				r.Kept = []guard.Kept{{Path: tr.path("ws/p"), Name: "pinfold", Kind: guard.File}}
+			})},
+			code: "reaimable_symlink", names: []string{"ws/p"},
+		},
+		"a context that is the workspace": {
+			prepare: func(tr *tree) { tr.files("ws/Dockerfile") },
+			launch: launch{write: []string{"{workspace}"}, edit: request(func(tr *tree, r *guard.Request) {
+				r.Kept = []guard.Kept{{Path: tr.path("ws"), Name: "container.build", Kind: guard.Dir, LeftOut: func(string) (bool, error) { return true, nil }}}
+			})},
+			code: "context_writable", names: []string{"ws"},
+		},
+		"a context that holds a grant": {
+			prepare: func(tr *tree) { tr.files("ws/Dockerfile", "ws/src/f") },
+			launch: launch{write: []string{"{workspace}/src"}, edit: request(func(tr *tree, r *guard.Request) {
+				r.Kept = []guard.Kept{{Path: tr.path("ws"), Name: "container.build", Kind: guard.Dir}}
+			})},
+			code: "context_writable", names: []string{"ws/src"},
+		},
 		"settings by way of a link that the command could turn": {
 			prepare: func(tr *tree) {
 				tr.files("o/policy.json")

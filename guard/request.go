@@ -41,6 +41,8 @@ type Request struct {
 	PolicyFile    string
 	Settings      []string
 	SettingsFiles []string
+	// Kept is what else the next launch uses outside of the boundary.
+	Kept []Kept
 
 	Owner Owner
 	Needs Needs

@@ -55,6 +55,8 @@ type bound struct {
 	alias bool
 	// usual is what stands at such a path where something does.
 	usual Kind
+	// kept is set where the rule is for what the next launch uses.
+	kept *Kept
 }
 
 // String names a rule for people.
