@@ -4,16 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"pinfold/event"
-	"pinfold/guard"
 	"pinfold/policy"
 )
 
@@ -21,11 +15,11 @@ import (
 const eventsGrace = 2 * time.Second
 
 // openEvents starts writing events where --events says.
-func (r *oneRun) openEvents(g *guard.Grant) error {
+func (r *oneRun) openEvents(may reach) error {
 	if r.options.events == "" {
 		return nil
 	}
-	f, err := openOutput(r.options.events, g)
+	f, path, err := openOutput(r.options.events, may)
 	if err != nil {
 		return &policy.Refusal{
 			Reason: policy.Unavailable, Code: "events_unwritable", Subject: r.options.events, Err: err,
@@ -33,9 +27,7 @@ func (r *oneRun) openEvents(g *guard.Grant) error {
 			Fix: "name a file outside everything that the command may write, or fd:N with N open for writing",
 		}
 	}
-	if filepath.IsAbs(f.Name()) {
-		r.eventsPath = f.Name()
-	}
+	r.eventsPath = path
 	r.events = event.NewWriter(f, event.Options{Run: r.name, Level: r.options.level})
 	r.closers = append(r.closers, func() error {
 		err := r.events.CloseTimeout(eventsGrace)
@@ -49,43 +41,24 @@ func (r *oneRun) openEvents(g *guard.Grant) error {
 
 // openOutput opens FILE or fd:N for a report that the command must not be
 // able to rewrite or redirect.
-func openOutput(name string, g *guard.Grant) (*os.File, error) {
-	if number, ok := strings.CutPrefix(name, "fd:"); ok {
-		return inheritedFile(number)
+func openOutput(name string, r reach) (f *os.File, path string, err error) {
+	if number, ok := descriptorNumber(name); ok {
+		if f, err = inheritedFile(number); err != nil {
+			return nil, "", err
+		}
+		path, err = r.check(f)
+		return f, path, err
 	}
-	abs, err := filepath.Abs(name)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
-	if err != nil {
-		return nil, err
-	}
-	path := filepath.Join(dir, filepath.Base(abs))
-	if g.Writable(path) {
-		return nil, errors.New("the command may write there")
+	if path, err = r.place(name); err != nil {
+		return nil, "", err
 	}
 	// O_NONBLOCK: a FIFO without a reader is an error, not a wait.
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
-}
-
-// inheritedFile takes over a descriptor that the caller opened. One that is
-// closed on exec is none of the caller's: it is this process's own.
-func inheritedFile(number string) (*os.File, error) {
-	fd, err := strconv.Atoi(number)
-	if err != nil || fd < 0 {
-		return nil, fmt.Errorf("%q is no descriptor", number)
+	f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, "", err
 	}
-	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-	if err != nil || flags&unix.FD_CLOEXEC != 0 {
-		return nil, fmt.Errorf("descriptor %d isn't open", fd)
+	if _, err = r.check(f); err != nil {
+		return nil, "", errors.Join(err, f.Close())
 	}
-	mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-	if err != nil || mode&unix.O_ACCMODE == unix.O_RDONLY {
-		return nil, fmt.Errorf("descriptor %d isn't open for writing", fd)
-	}
-	if fd > 2 {
-		unix.CloseOnExec(fd)
-	}
-	return os.NewFile(uintptr(fd), "fd:"+number), nil
+	return f, path, nil
 }

@@ -10,9 +10,6 @@ import (
 	"pinfold/policy"
 )
 
-// maxHops is how many symbolic links a path may cross, path_resolution(7).
-const maxHops = 40
-
 // loadOwn loads the operator's own policy, which nobody names: every file of
 // it has to be the operator's.
 func loadOwn(file string) (*policy.Policy, string, error) {
@@ -35,57 +32,36 @@ func loadOwn(file string) (*policy.Policy, string, error) {
 // else could have written, or put in its place: by the file, by a directory
 // above it, or by a link on the way to it.
 func checkMine(file string) error {
-	at, err := filepath.Abs(file)
-	seen := map[string]bool{}
-	for range maxHops {
-		if err != nil {
-			return nil //nolint:nilerr // whoever reads it will say so
-		}
-		info, missing := os.Lstat(at)
-		why := whoseWay(filepath.Dir(at), seen)
-		if why == "" && missing == nil {
-			why = foreign(info)
-		}
-		switch {
-		case why != "":
-			return unsafeSettings(file, why)
-		case missing != nil || info.Mode()&fs.ModeSymlink == 0:
-			return nil
-		}
-		at, err = linkTarget(at)
+	abs, err := filepath.Abs(file)
+	if err != nil {
+		return nil //nolint:nilerr // whoever reads it will say so
 	}
-	return nil // a circle
-}
-
-// linkTarget is what a link names, absolute.
-func linkTarget(link string) (string, error) {
-	target, err := os.Readlink(link)
-	if err == nil && !filepath.IsAbs(target) {
-		target = filepath.Join(filepath.Dir(link), target)
+	real, links, err := wayTo(abs)
+	if err != nil {
+		real = filepath.Dir(real) // there is no such file
 	}
-	return target, err
-}
-
-// whoseWay says which directory on the way somebody else could turn elsewhere,
-// "" for none.
-func whoseWay(dir string, seen map[string]bool) string {
-	ways := []string{dir}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		ways = append(ways, real)
-	}
-	for _, at := range ways {
-		for ; !seen[at]; at = filepath.Dir(at) {
-			seen[at] = true
-			info, err := os.Lstat(at)
-			if err != nil {
-				continue
-			}
-			if why := foreign(info); why != "" {
-				return fmt.Sprintf("in its path, %q: %s", at, why)
+	seen := map[string]bool{real: true}
+	for _, at := range append(links, real) {
+		if why := whose(at); why != "" {
+			return unsafeSettings(file, at, why)
+		}
+		for dir := filepath.Dir(at); !seen[dir]; dir = filepath.Dir(dir) {
+			seen[dir] = true
+			if why := whose(dir); why != "" {
+				return unsafeSettings(file, dir, why)
 			}
 		}
 	}
-	return ""
+	return nil
+}
+
+// whose says why what stands at a path could be another user's work.
+func whose(path string) string {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return "" // whoever reads it will say so
+	}
+	return foreign(info)
 }
 
 // foreign says why what an entry stands for could be another user's work. (A
@@ -105,10 +81,13 @@ func foreign(info fs.FileInfo) string {
 	return ""
 }
 
-func unsafeSettings(file, why string) *policy.Refusal {
+func unsafeSettings(file, at, why string) *policy.Refusal {
+	if at != file {
+		why = fmt.Sprintf("on the way to it lies %q: %s", at, why)
+	}
 	return &policy.Refusal{
 		Reason: policy.Denied, Code: "settings_unsafe", Subject: file,
 		Why: fmt.Sprintf("cannot use %q: %s", file, why),
-		Fix: "make it yours and writable by nobody else, after a look at what it says (chmod o-w)",
+		Fix: "make it yours and writable by nobody else (chmod o-w), after a look at what it says",
 	}
 }

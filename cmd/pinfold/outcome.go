@@ -34,7 +34,7 @@ func newOutcome(f *wrapFlags) *outcome {
 	out := &outcome{result: plan.Result{Version: plan.ResultVersion, Tier: tier}}
 	out.result.Owner = guard.Owner{Execution: f.execution, Segment: f.segment}
 	if f.result != "" && f.checkResult() == nil {
-		out.sink = &resultSink{spec: f.result}
+		out.sink = &resultSink{spec: f.result, workspace: f.workspaceNow()}
 	}
 	out.enter(plan.PhasePlan)
 	return out
@@ -142,7 +142,7 @@ func (o *outcome) open(g *guard.Grant) error {
 	if o.sink == nil {
 		return nil
 	}
-	err := o.sink.open(g)
+	err := o.sink.open(reachOf(g))
 	if err == nil {
 		return nil
 	}

@@ -4,10 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
-
-	"pinfold/guard"
 )
 
 // resultSink is where --result goes. A file is written whole under another
@@ -16,34 +13,30 @@ type resultSink struct {
 	spec      string
 	file      *os.File
 	temporary string // name to be renamed, "" where file is written as it is
-	path      string
+	path      string // "" for what has no name
+	workspace string // canonical, for a launch that was refused
 }
 
-// open opens FILE or fd:N. g says what the command may write; nil is for a
-// launch that was refused, where there is no command.
-func (s *resultSink) open(g *guard.Grant) error {
+// open opens FILE or fd:N.
+func (s *resultSink) open(may reach) (err error) {
 	if number, ok := descriptorNumber(s.spec); ok {
 		f, err := inheritedFile(number)
-		s.file = f
+		if err == nil {
+			s.path, err = may.check(f)
+		}
+		if err == nil {
+			s.file = f
+		}
 		return err
 	}
-	abs, err := filepath.Abs(s.spec)
-	if err != nil {
+	if s.path, err = may.place(s.spec); err != nil {
 		return err
-	}
-	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
-	if err != nil {
-		return err
-	}
-	s.path = filepath.Join(dir, filepath.Base(abs))
-	if g != nil && g.Writable(s.path) {
-		return errors.New("the command may write there")
 	}
 	info, err := os.Lstat(s.path)
 	if err == nil && !info.Mode().IsRegular() {
 		return s.openSpecial(info)
 	}
-	s.file, err = os.CreateTemp(dir, ".pinfold-result-*")
+	s.file, err = os.CreateTemp(filepath.Dir(s.path), ".pinfold-result-*")
 	if err == nil {
 		s.temporary = s.file.Name()
 	}
@@ -60,30 +53,22 @@ func (s *resultSink) openSpecial(info os.FileInfo) (err error) {
 	return err
 }
 
-// descriptorNumber is N of fd:N, and of what shells make of >(command).
-func descriptorNumber(spec string) (string, bool) {
-	for _, prefix := range []string{"fd:", "/dev/fd/", "/proc/self/fd/"} {
-		if n, ok := strings.CutPrefix(spec, prefix); ok {
-			return n, true
-		}
-	}
-	return "", false
-}
-
 // write writes the result and closes.
 func (s *resultSink) write(text []byte) error {
 	if s.file == nil {
-		if err := s.open(nil); err != nil {
+		if err := s.open(reachOfNone(s.workspace)); err != nil {
 			return err
 		}
 	}
 	_, err := s.file.Write(text)
 	err = errors.Join(err, s.file.Close())
-	switch {
-	case s.temporary == "":
-	case err == nil:
+	if s.temporary == "" {
+		return err
+	}
+	if err == nil {
 		err = os.Rename(s.temporary, s.path)
-	default:
+	}
+	if err != nil {
 		err = errors.Join(err, os.Remove(s.temporary))
 	}
 	return err

@@ -102,7 +102,7 @@ func (p *program) resumeRun(ctx context.Context, s *plan.Stored, o runOptions) e
 		state: s.Plan.Paths.State, name: serving.Run, record: record, outcome: newOutcome(&wrapFlags{}),
 		closers: []func() error{record.Close},
 	}
-	err = r.openEvents(nil)
+	err = r.openEvents(reachOfMounts(s.Plan.Mounts))
 	if err == nil {
 		err = r.run(ctx)
 	}

@@ -42,7 +42,7 @@ func (p *program) newRun(l *prepared, g *guarded, o runOptions) (*oneRun, error)
 		state: l.request.State, fresh: l.fresh, name: runName(time.Now()),
 		outcome: l.outcome,
 	}
-	if err := r.openEvents(g.grant); err != nil {
+	if err := r.openEvents(reachOf(g.grant)); err != nil {
 		return nil, err
 	}
 	err := l.refuseKept(g.grant)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -159,8 +160,30 @@ func (f *wrapFlags) checkResult() error {
 			why: "cannot write the result to standard error: pinfold's own words go there",
 			fix: "name a file or another descriptor",
 		}
+	case sameOutput(f.events, f.result):
+		return &usageError{
+			why: fmt.Sprintf("cannot write both events and the result to one file: --events %q and --result %q are the same", f.events, f.result),
+			fix: "give each a file or a descriptor of its own",
+		}
 	}
 	return nil
+}
+
+// workspaceNow is the workspace before anything is said about it, canonical;
+// "" where there is none yet.
+func (f *wrapFlags) workspaceNow() string {
+	if f.workspace == "tmp" {
+		return ""
+	}
+	abs, err := filepath.Abs(f.workspace) // the current directory where none is named
+	if err != nil {
+		return ""
+	}
+	dir, _, err := wayTo(abs)
+	if err != nil {
+		return ""
+	}
+	return dir
 }
 
 // launch asks the guard, starts the command and waits for it.
@@ -188,7 +211,7 @@ func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
 		return err
 	}
 	r.again = again{mounts: mounts, prepared: l, guarded: g, places: placesOf(g.grant)}
-	r.laterState = laterState{later, g.grant.Paths().Workspace, grantedTrees(g.grant, l.fresh)}
+	r.laterState = laterState{later, g.grant.Paths().Workspace, grantedTrees(g.grant, l.fresh), g.grant.Directories()}
 	r.announce(g.grant.Withheld())
 	later.Began()
 	err = r.run(ctx)
