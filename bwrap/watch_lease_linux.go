@@ -1,7 +1,6 @@
 package bwrap
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold/guard"
+	"pinfold/plan"
 )
 
 // watchDir holds, beneath the state directory, a lease for each run that
@@ -52,7 +52,7 @@ func newWatchLease(state, keep string, watches []guard.Watch) (*watchLease, erro
 	for _, w := range watches {
 		n.Names = append(n.Names, watchedName{w.Path, w.Root, w.Worktrees, w.Known})
 	}
-	text, err := json.Marshal(n)
+	text, err := plan.EncodeNote(n)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write a lease: %w", err)
 	}
@@ -144,7 +144,7 @@ func reclaimWatch(name string) ([]string, error) {
 		return nil, nil
 	}
 	var n watchNote
-	if b, err := os.ReadFile(name); err != nil || len(b) > 0 && json.Unmarshal(b, &n) != nil {
+	if b, err := os.ReadFile(name); err != nil || len(b) > 0 && plan.DecodeNote(b, &n) != nil {
 		return nil, fmt.Errorf("cannot read lease %q: it is damaged", name)
 	}
 	removed, err := n.clear(info.ModTime().Add(heartbeat))

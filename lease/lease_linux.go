@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -331,7 +330,7 @@ func (l *lease) read() error {
 		return fmt.Errorf("cannot read lease %q: %w", l.f.Name(), err)
 	}
 	if len(b) > 0 {
-		if err := json.Unmarshal(b, &n); err != nil {
+		if err := plan.DecodeNote(b, &n); err != nil {
 			return damaged(l.f.Name(), err)
 		}
 	}
@@ -342,7 +341,7 @@ func (l *lease) read() error {
 // write replaces what the lease says. Padding instead of truncation: a crash
 // between the two would leave half a note.
 func (l *lease) write(n note) error {
-	b, err := json.Marshal(n)
+	b, err := plan.EncodeNote(n)
 	if err != nil {
 		return fmt.Errorf("cannot write lease %q: %w", l.f.Name(), err)
 	}

@@ -343,3 +343,23 @@ func TestUnreadable(t *testing.T) {
 		t.Error("nothing was said to be there to reclaim")
 	}
 }
+
+// A path need not be UTF-8, and another one that looks like it when it is
+// printed is another one.
+func TestAnyPath(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	state := dir + "/state"
+	var points []lease.Point
+	for _, name := range []string{"\xfd", "\xfc", "\ufffd", "a\nb", "\x01", `\u0000base64:9Q==`} {
+		points = append(points, lease.Point{Path: dir + "/" + name, Dir: true})
+	}
+	h := take(t, lease.Request{State: state, Missing: points})
+	must(t, os.Mkdir(points[2].Path+"/used", 0o700))
+	must(t, h.Release())
+	for i, p := range points {
+		if stands, used := exists(t, p.Path), i == 2; stands != used {
+			t.Errorf("%q stands afterwards: %v", p.Path, stands)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"pinfold/plan"
 	"pinfold/policy"
 )
 
@@ -127,7 +127,7 @@ func pinFile(state, path string) string {
 }
 
 func writePin(state string, t pin) error {
-	text, err := json.MarshalIndent(t, "", "  ")
+	text, err := plan.EncodeNote(t)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func readPin(state, path string) (*pin, error) {
 		return nil, stateRefusal(state, "cannot read the trusted policies in", err)
 	}
 	var t pin
-	if err := json.Unmarshal(text, &t); err != nil || t.File != path {
+	if err := plan.DecodeNote(text, &t); err != nil || t.File != path {
 		return nil, stateRefusal(state, "cannot read the trusted policies in", errors.New("a pin is damaged"))
 	}
 	return &t, nil

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 
 	"pinfold/container"
 	"pinfold/guard"
+	"pinfold/plan"
 	"pinfold/policy"
 	"pinfold/stub/wire"
 )
@@ -67,7 +67,7 @@ func readLeased(d Dirs) (covered []string, err error) {
 }
 
 func writeJSON(name string, v any) error {
-	b, err := json.Marshal(v)
+	b, err := plan.EncodeNote(v)
 	if err == nil {
 		err = os.WriteFile(name, b, 0o600)
 	}
@@ -80,7 +80,7 @@ func writeJSON(name string, v any) error {
 func readJSON(name string, v any) error {
 	b, err := os.ReadFile(name)
 	if err == nil {
-		err = json.Unmarshal(b, v)
+		err = plan.DecodeNote(b, v)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot read what was served: %w", err)
