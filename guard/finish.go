@@ -41,7 +41,7 @@ func (g *gate) finish() (*Grant, error) {
 		links: g.links(), sockets: g.grantedSockets(), network: g.policy.Network, unix: g.unixSockets(),
 		limits: g.policy.Limits, require: slices.Clone(g.policy.Require), argv: slices.Clone(g.request.Argv),
 		dir: dir, env: env, withheld: withheld, paths: g.paths, owner: g.request.Owner, notes: g.notes,
-		policy: g.policy, lattice: g.lattice, table: g.table, fs: g.fs, mappings: g.mappings, spellings: g.spellings(),
+		policy: g.policy, lattice: g.lattice, table: g.table, fs: g.fs, mappings: g.mappings, spellings: g.spellings(), directories: g.directories,
 	}
 	if err := g.hold(grant); err != nil {
 		grant.Close()

@@ -131,6 +131,8 @@ type Grant struct {
 	held      []io.Closer
 	mappings  []Mapping
 	spellings []Spelling
+
+	directories *Directories
 }
 
 // Paths are the launch's own canonical paths.
@@ -217,6 +219,10 @@ func (g *Grant) Owner() Owner { return g.owner }
 // Notes are one-line remarks that belong in the plan: write-through stores,
 // trees that were not walked.
 func (g *Grant) Notes() []string { return g.notes }
+
+// Directories are those of the write grants, as they were. nil where this
+// platform can't tell.
+func (g *Grant) Directories() *Directories { return g.directories }
 
 // Policy is the document the Grant was made from.
 func (g *Grant) Policy() *policy.Policy { return g.policy }

@@ -48,7 +48,9 @@ type gate struct {
 	// growing the directories of linked worktrees.
 	reopened []*bound
 	growing  []Watch
-	sockets  []*bound
+	// directories are those of the write grants.
+	directories *Directories
+	sockets     []*bound
 	// shares are the grants that aren't the policy's: --share, read.base.
 	shares []*bound
 	// allDefaults are the default denies, those that the policy lifts

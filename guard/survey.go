@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -47,6 +48,7 @@ func (g *gate) surveyGrants(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	g.directories = directoriesOf(found)
 	if err := g.guardAll(found); err != nil {
 		return err
 	}
@@ -80,7 +82,7 @@ func (g *gate) guardAll(found walkResult) error {
 // walkGrants walks everything that may be written.
 func (g *gate) walkGrants(ctx context.Context) (walkResult, error) {
 	roots, files := g.writable()
-	found, err := g.fs.walk(ctx, walkRequest{roots: roots, limit: g.limit(), uid: uint32(g.request.UID)})
+	found, err := g.fs.walk(ctx, walkRequest{roots: roots, limit: g.limit(), uid: uint32(g.request.UID), seed: maphash.MakeSeed()})
 	if err != nil {
 		return found, g.walkRefusal(err)
 	}

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"errors"
+	"hash/maphash"
 	"strings"
 )
 
@@ -28,6 +29,8 @@ type walkRequest struct {
 	// uid is the user inside: what that user owns but can't read, it can
 	// open up.
 	uid uint32
+	// seed is set where the directories are to be remembered.
+	seed maphash.Seed
 	// oneFS: file systems mounted beneath a root aren't entered.
 	oneFS bool
 }
@@ -84,6 +87,9 @@ type walkResult struct {
 	// gits are the paths called ".git", bares the directories that look like
 	// a bare repository.
 	gits, bares []string
+	// dirs are the keys of the directories, made with a seed.
+	dirs []uint64
+	seed maphash.Seed
 	// blind are the directories that couldn't be read, though the user inside
 	// could make them readable.
 	blind []string

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -20,6 +21,7 @@ type dirNode struct {
 	name  string
 	depth int
 	stops *stops
+	ino   uint64
 	root  FileID // what a root must be; beneath, the device of the root
 	fd    int
 	refs  atomic.Int32 // those that still have to be opened from it, and itself
@@ -60,7 +62,7 @@ func (*hostFS) walk(ctx context.Context, req walkRequest) (walkResult, error) {
 	w := &walker{req: req}
 	w.ready = sync.NewCond(&w.mu)
 	for _, r := range req.roots {
-		w.stack = append(w.stack, &dirNode{name: r.path, stops: r.stops, root: r.id})
+		w.stack = append(w.stack, &dirNode{name: r.path, stops: r.stops, root: r.id, ino: r.id.Ino})
 	}
 	stop := context.AfterFunc(ctx, w.end)
 	defer stop()
@@ -75,7 +77,9 @@ func (*hostFS) walk(ctx context.Context, req walkRequest) (walkResult, error) {
 	if cause := context.Cause(ctx); err == nil && cause != nil {
 		err = cause
 	}
-	return merge(parts, int(w.entries.Load())), err
+	out := merge(parts, int(w.entries.Load()))
+	out.seed = req.seed
+	return out, err
 }
 
 func merge(parts []worker, entries int) walkResult {
@@ -85,6 +89,7 @@ func merge(parts []worker, entries int) walkResult {
 		out.linked = append(out.linked, r.linked...)
 		out.gits = append(out.gits, r.gits...)
 		out.bares = append(out.bares, r.bares...)
+		out.dirs = append(out.dirs, r.dirs...)
 		out.blind = append(out.blind, r.blind...)
 	}
 	return out
@@ -150,6 +155,7 @@ type worker struct {
 	out   walkResult
 	found []*dirNode
 	buf   []byte
+	key   [16 + unix.NAME_MAX]byte
 	stat  unix.Statx_t
 }
 
@@ -289,13 +295,6 @@ func (k *worker) unreadable(d *dirNode) error {
 	return nil
 }
 
-// Where the fields of a linux_dirent64 stand, getdents64(2).
-const (
-	direntReclen = 16
-	direntType   = 18
-	direntName   = 19
-)
-
 // block takes one buffer of directory entries.
 func (k *worker) block(d *dirNode, buf []byte, looks *bare) error {
 	seen := 0
@@ -315,7 +314,7 @@ func (k *worker) block(d *dirNode, buf []byte, looks *bare) error {
 		}
 		seen++
 		looks.see(name)
-		if err := k.entry(d, entry[direntType], name); err != nil {
+		if err := k.entry(d, entry, name); err != nil {
 			return err
 		}
 	}
@@ -325,19 +324,9 @@ func (k *worker) block(d *dirNode, buf []byte, looks *bare) error {
 	return nil
 }
 
-// nameOf is the name of an entry, without the NUL that ends it.
-func nameOf(entry []byte) []byte {
-	name := entry[direntName:]
-	for i, c := range name {
-		if c == 0 {
-			return name[:i]
-		}
-	}
-	return name
-}
-
 // entry takes one name. Its bytes are followed by a NUL in the buffer.
-func (k *worker) entry(d *dirNode, kind byte, name []byte) error {
+func (k *worker) entry(d *dirNode, entry, name []byte) error {
+	kind, ino := entry[direntType], binary.NativeEndian.Uint64(entry)
 	var below *stops
 	if d.stops != nil {
 		if below = d.stops.next[string(name)]; below != nil && below.here {
@@ -358,7 +347,8 @@ func (k *worker) entry(d *dirNode, kind byte, name []byte) error {
 	}
 	if kind == unix.DT_DIR {
 		d.refs.Add(1)
-		k.found = append(k.found, &dirNode{up: d, name: string(name), depth: d.depth + 1, stops: below})
+		k.found = append(k.found, &dirNode{up: d, name: string(name), depth: d.depth + 1, stops: below, ino: ino})
+		k.remember(d.ino, ino, name)
 	}
 	return nil
 }

@@ -44,6 +44,8 @@ type laterState struct {
 	later     *persist.Watch
 	workspace string
 	roots     []string // what the command may write
+	// directories are those that were there.
+	directories *guard.Directories
 }
 
 // reportLater says what the run left behind that programs on the host will
@@ -51,6 +53,9 @@ type laterState struct {
 func (r *oneRun) reportLater() {
 	if r.outcome.result.Phase != plan.PhaseRun {
 		return // nothing ran
+	}
+	if d := r.directories; d != nil {
+		r.later.Places = d
 	}
 	report := r.later.Report(r.roots, laterBudget)
 	for _, f := range report.Findings {
@@ -64,7 +69,7 @@ func (r *oneRun) reportLater() {
 		return
 	}
 	var parts []string
-	for _, f := range report.Findings[:min(laterShown, len(report.Findings))] {
+	for _, f := range report.Telling(laterShown) {
 		parts = append(parts, fmt.Sprintf("%s %s (%s)", f.Change, r.shown(f.Path), f.What))
 	}
 	if rest := len(report.Findings) - len(parts); rest > 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,7 @@ type Finding struct {
 	Path   string
 	Change string // New or Changed
 	What   string // who runs it
+	level  int    // how far from the workspace's top the name begins
 }
 
 // Report is what was found.
@@ -49,6 +51,8 @@ type Watch struct {
 	began time.Time
 	repo  string
 	links chan map[string]bool // the gitlinks of the repository
+	// Places tell which directories were moved; nil where nobody knows.
+	Places Places
 }
 
 // Begin begins, and reads the workspace's list of gitlinks meanwhile.
@@ -68,10 +72,19 @@ func (w *Watch) before() map[string]bool {
 	return links
 }
 
+// Places are the directories that were there before, by inode number: their
+// names, and what they stood in.
+type Places interface {
+	// Complete reports whether all are known.
+	Complete() bool
+	Had(in, ino uint64, name string) bool
+}
+
 // search is one walk.
 type search struct {
 	*Watch
 	Report
+	kinds    map[string]int // how many findings there are of each
 	deadline time.Time
 	seen     map[string]bool // roots
 }
@@ -79,24 +92,33 @@ type search struct {
 // Report looks through the directories that the command could write, for at
 // most so long.
 func (w *Watch) Report(roots []string, budget time.Duration) Report {
-	s := &search{Watch: w, deadline: time.Now().Add(budget), seen: map[string]bool{}}
+	s := &search{Watch: w, deadline: time.Now().Add(budget), seen: map[string]bool{}, kinds: map[string]int{}}
+	s.Partial = w.Places != nil && !w.Places.Complete()
 	s.newLinks()
 	for _, root := range roots {
 		s.seen[root] = true
 	}
 	for _, root := range roots {
-		s.walk(root)
+		if !s.inGit(root) {
+			s.walk(root)
+		}
 	}
-	slices.SortFunc(s.Findings, func(a, b Finding) int { return strings.Compare(a.Path, b.Path) })
+	s.cut()
+	slices.SortFunc(s.Findings, before)
 	return s.Report
 }
 
-func (s *search) found(f Finding) {
-	if len(s.Findings) >= maxFindings {
-		s.Partial = true
-		return
+// inGit reports whether a root lies in a git directory of another one, where
+// it is looked at with that.
+func (s *search) inGit(root string) bool {
+	for dir := root; dir != "/" && dir != "."; dir = filepath.Dir(dir) {
+		if filepath.Base(dir) == ".git" && slices.ContainsFunc(slices.Collect(maps.Keys(s.seen)), func(r string) bool {
+			return r != root && strings.HasPrefix(dir, strings.TrimSuffix(r, "/")+"/")
+		}) {
+			return true
+		}
 	}
-	s.Findings = append(s.Findings, f)
+	return false
 }
 
 // newLinks reports gitlinks that weren't in the index: git takes what lies
@@ -110,121 +132,7 @@ func (s *search) newLinks() {
 	}
 	for name := range now {
 		if !before[name] {
-			s.found(Finding{filepath.Join(s.repo, name), New, "gitlink"})
-		}
-	}
-}
-
-// place is a directory to go through.
-type place struct {
-	dir   string
-	depth int
-}
-
-// walk goes through a tree, what is near the top first: there lies most of
-// what is run, and the time may not be enough for all.
-func (s *search) walk(root string) {
-	queue := []place{{root, 0}}
-	for len(queue) > 0 {
-		p := queue[0]
-		if p.depth > 0 && s.late() {
-			return
-		}
-		queue = queue[1:]
-		if p.depth > maxDepth {
-			s.Partial = true
-			continue
-		}
-		queue = s.through(p, queue)
-	}
-}
-
-// late ends the search when its time is over.
-func (s *search) late() bool {
-	if time.Now().Before(s.deadline) {
-		return false
-	}
-	s.Partial = true
-	return true
-}
-
-// through looks at what one directory holds, and queues the directories in
-// it. What can't be read the command couldn't have made so without changing a
-// parent that can; it is passed over.
-func (s *search) through(p place, queue []place) []place {
-	f, err := os.Open(p.dir)
-	if err != nil {
-		return queue
-	}
-	defer f.Close()
-	for n := 0; ; n++ {
-		entries, err := f.ReadDir(batch)
-		for _, e := range entries {
-			path := filepath.Join(p.dir, e.Name())
-			if s.entry(path, e) {
-				queue = append(queue, place{path, p.depth + 1})
-			}
-		}
-		if err != nil || (p.depth > 0 || n >= topBatches) && s.late() {
-			return queue
-		}
-	}
-}
-
-// entry looks at one name, and reports whether it is a directory to enter.
-func (s *search) entry(path string, e os.DirEntry) bool {
-	switch {
-	case e.Name() == ".git":
-		s.repository(path, e.IsDir())
-	case e.IsDir():
-		return !slices.Contains(notEntered, e.Name()) && !s.seen[path]
-	default:
-		if what := whatRuns(path); what != "" {
-			s.judge(path, what)
-		}
-	}
-	return false
-}
-
-// judge reports a file that is new or changed.
-func (s *search) judge(path, what string) {
-	change := s.change(path)
-	if change == "" || filepath.Base(path) == "package.json" && !hasScripts(path) {
-		return
-	}
-	s.found(Finding{path, change, what})
-}
-
-func (s *search) change(path string) string {
-	changed, born, err := timesOf(path)
-	switch {
-	case err != nil || changed.Before(s.began):
-		return ""
-	case !born.IsZero() && !born.Before(s.began.Add(slack)):
-		return New
-	}
-	return Changed
-}
-
-// repository looks at a ".git". A new one is one finding; in one that was
-// there, only what git runs is looked at. A file points to one elsewhere.
-func (s *search) repository(path string, isDir bool) {
-	if change := s.change(path); change == New || change != "" && !isDir {
-		s.found(Finding{path, change, "nested repository"})
-		return
-	}
-	for _, name := range []string{"config", "config.worktree", "info/attributes"} {
-		if what := inGit(name); isDir {
-			s.judge(filepath.Join(path, name), what)
-		}
-	}
-	hooks, err := os.ReadDir(filepath.Join(path, "hooks"))
-	if err != nil {
-		return // none
-	}
-	for _, h := range hooks {
-		if what := inGit("hooks/" + h.Name()); what != "" {
-			s.judge(filepath.Join(path, "hooks", h.Name()), what)
+			s.found(Finding{Path: filepath.Join(s.repo, name), Change: New, What: gitlink})
 		}
 	}
 }

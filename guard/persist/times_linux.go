@@ -8,17 +8,24 @@ import (
 
 const openFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK
 
-// timesOf are when a file's status last changed and when it was made, zero
-// where the file system doesn't keep that (statx(2)).
-func timesOf(path string) (changed, born time.Time, err error) {
+// looked is what a name stands for: when its status last changed and when it
+// was made, zero where the file system doesn't keep that, and its number.
+type looked struct {
+	changed, born time.Time
+	ino           uint64
+}
+
+// lookAt looks, statx(2).
+func lookAt(path string) (l looked, err error) {
 	var st unix.Statx_t
-	err = unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_CTIME|unix.STATX_BTIME, &st)
+	err = unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_CTIME|unix.STATX_BTIME|unix.STATX_INO, &st)
 	if err != nil {
-		return changed, born, err
+		return l, err
 	}
-	changed = time.Unix(st.Ctime.Sec, int64(st.Ctime.Nsec))
+	l.changed = time.Unix(st.Ctime.Sec, int64(st.Ctime.Nsec))
+	l.ino = st.Ino
 	if st.Mask&unix.STATX_BTIME != 0 {
-		born = time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
+		l.born = time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
 	}
-	return changed, born, nil
+	return l, nil
 }

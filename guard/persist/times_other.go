@@ -10,11 +10,18 @@ import (
 
 const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
-// timesOf has only the time of the last write, which a program can set.
-func timesOf(path string) (changed, born time.Time, err error) {
+// looked is what a name stands for: when it was last written, which a program
+// can set.
+type looked struct {
+	changed, born time.Time
+	ino           uint64
+}
+
+func lookAt(path string) (l looked, err error) {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return changed, born, err
+		return l, err
 	}
-	return info.ModTime(), born, nil
+	l.changed = info.ModTime()
+	return l, nil
 }
