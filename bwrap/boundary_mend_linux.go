@@ -240,7 +240,7 @@ func (m *mending) giveUp(p *point, got identity) {
 // and on one of the policy's or the caller's stands an empty mount point.
 func (m *mending) fill(p *point, r recipe) (done bool, err error) {
 	if r.rule.Class == guard.ClassGuarded || r.rule.Class == guard.ClassDefault {
-		m.taker.watches = append(m.taker.watches, guard.Watch{Path: p.path, Rule: r.rule})
+		m.taker.watches = append(m.taker.watches, guard.Watch{Path: p.path, Rule: r.rule, Allow: r.rule.Lift()})
 		p.watched = true
 		m.giveUp(p, identity{err: unix.ENOENT})
 		return true, nil

@@ -101,7 +101,8 @@ func (t *taker) clear(w guard.Watch, v *victim) error {
 	if err != nil {
 		return err
 	}
-	t.emit(event.Event{Kind: event.Path, Action: event.Denied, Target: v.path, Rule: w.Rule.Text, Reason: "guarded_name"})
+	why, reason := whyTaken(w.Rule.Class)
+	t.emit(event.Event{Kind: event.Path, Action: event.Denied, Target: v.path, Rule: w.Rule.Text, Reason: reason})
 	if t.said[w.Path] {
 		return nil
 	}
@@ -109,9 +110,19 @@ func (t *taker) clear(w guard.Watch, v *victim) error {
 	if kept != "" {
 		where = fmt.Sprintf("it is kept as %q", kept)
 	}
-	t.tell(w.Path, fmt.Sprintf("took away %q, which appeared during the run, since programs on the host obey what stands there (%s; to allow it: \"guard_workspace\": {\"except\": [%q]})",
-		v.path, where, w.Rule.Text))
+	if w.Allow != "" {
+		where += "; to allow it: " + w.Allow
+	}
+	t.tell(w.Path, fmt.Sprintf("took away %q, which appeared during the run, since %s (%s)", v.path, why, where))
 	return t.log("removed", "guarded_name", v.path, kept)
+}
+
+// whyTaken says why what appears is taken away, for people and as a code.
+func whyTaken(c guard.Class) (why, reason string) {
+	if c == guard.ClassDefault {
+		return "what stands there is denied by default", "default_deny"
+	}
+	return "programs on the host obey what stands there", "guarded_name"
 }
 
 // tell says something about a path, once.

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"fmt"
 	"path"
 )
 
@@ -26,6 +27,9 @@ type Watch struct {
 	Worktrees bool     `json:",omitzero"`
 	Known     []string `json:",omitempty"`
 	Rule      Rule
+	// Allow is the entry of a policy with which the name could be made: "" where
+	// there is none.
+	Allow string `json:",omitempty"`
 }
 
 // derived is what a lattice comes to.
@@ -59,7 +63,7 @@ func (d *derived) add(n *node, v, up verdict) {
 			d.absent = append(d.absent, entryFor(n, v))
 		}
 	case watched(v.rule.Class):
-		d.watches = append(d.watches, Watch{Path: n.path, Root: up.at, Kind: usualKind(n), Rule: v.rule})
+		d.watches = append(d.watches, Watch{Path: n.path, Root: up.at, Kind: usualKind(n), Rule: v.rule, Allow: allowance(n, v.rule)})
 	default:
 		d.entries = append(d.entries, entryFor(n, v))
 	}
@@ -77,6 +81,14 @@ func changes(v, up verdict) bool {
 
 // watched: the classes whose missing names are watched, not covered.
 func watched(c Class) bool { return c == ClassDefault || c == ClassGuarded }
+
+// allowance is the entry of a policy that lifts a rule of pinfold's own.
+func allowance(n *node, r Rule) string {
+	if d := n.deny; r.Class == ClassDefault && d != nil && d.socket {
+		return fmt.Sprintf(`"sockets": [%q]`, r.Text)
+	}
+	return r.Lift()
+}
 
 func entryFor(n *node, v verdict) Entry {
 	e := Entry{Path: n.path, Access: v.access, Kind: n.obj.kind, ID: n.obj.id, Rule: v.rule}

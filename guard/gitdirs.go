@@ -75,6 +75,7 @@ func (r *repositories) grow(dir string, known []string) {
 	}
 	r.growing = append(r.growing, Watch{
 		Path: dir, Root: v.at, Kind: Dir, Worktrees: true, Known: known,
-		Rule: Rule{Class: ClassGuarded, Text: r.shown(dir), Source: "guard_workspace"},
+		Rule:  Rule{Class: ClassGuarded, Text: r.shown(dir), Source: "guard_workspace"},
+		Allow: Rule{Class: ClassGuarded, Text: r.shown(dir)}.Lift(),
 	})
 }

@@ -74,6 +74,18 @@ func (r Rule) String() string {
 	return fmt.Sprintf("%s %q", r.Source, r.Text)
 }
 
+// Lift is the entry of a policy that lifts a rule of pinfold's own: a guarded
+// name, or a default deny of a file; "" for other rules.
+func (r Rule) Lift() string {
+	switch r.Class {
+	case ClassGuarded:
+		return fmt.Sprintf(`"guard_workspace": {"except": [%q]}`, r.Text)
+	case ClassDefault:
+		return fmt.Sprintf(`"read": {"allow": [%q]}`, r.Text)
+	}
+	return ""
+}
+
 // refuse makes a refusal of the policy's.
 func refuse(code, subject string, rule fmt.Stringer, why, fix string) *policy.Refusal {
 	r := &policy.Refusal{Reason: policy.Denied, Code: code, Subject: subject, Why: why, Fix: fix}

@@ -27,6 +27,9 @@ func (p *program) checkCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			for _, w := range pol.IdleExcepts() {
+				fmt.Fprintf(p.Err, "warning: %s\n", oneLine(w))
+			}
 			if err := p.warnOfServers(pol, servers, tier); err != nil {
 				return err
 			}
