@@ -77,11 +77,11 @@ func (s *launcher) listenOutside() error {
 		}
 		for i, a := range addresses {
 			l, err := net.Listen("tcp", net.JoinHostPort(a, strconv.Itoa(int(e.Outside)))) //nolint:noctx // it doesn't wait
-			if err != nil && i == 0 {
-				return exposeRefusal(e, err)
+			if i > 0 && (errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EAFNOSUPPORT)) {
+				continue // this machine has no IPv6
 			}
 			if err != nil {
-				continue // no IPv6
+				return exposeRefusal(e, err)
 			}
 			s.ports.list = append(s.ports.list, supervise.Carrier{
 				Listener: l, Kind: event.Network, Via: "expose", Target: "inside:" + strconv.Itoa(int(e.Inside)), Inward: true,
