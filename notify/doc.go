@@ -16,6 +16,9 @@
 //   - A unix socket is opened in the caller's own root first, and the opened
 //     one is judged and connected to: by its device and inode it must be
 //     listed, or one that a process of this sandbox listens on.
+//   - What isn't listed is looked up and connected to without the capabilities
+//     of this process, which no command has: a supervisor of root's would
+//     enter directories that are closed to the command otherwise.
 //   - A call that can't be judged is refused. Nothing waits without a bound.
 //
 // Limitations: a service that is connected to sees the supervisor's process

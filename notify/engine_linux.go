@@ -32,6 +32,8 @@ type Engine struct {
 	sizes sizes
 	ours  namespace
 	diag  *diag
+	// rights are those that the sandbox doesn't have.
+	rights rights
 	// pins hold the listed sockets open, by index; -1 for one that wasn't
 	// there any more.
 	pins []int
@@ -80,6 +82,9 @@ func (e *Engine) prepare() (err error) {
 		witness = e.o.Diag
 	}
 	if e.ours, err = namespaceOf(witness); err != nil {
+		return err
+	}
+	if e.rights, err = newRights(); err != nil {
 		return err
 	}
 	e.pin()

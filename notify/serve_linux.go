@@ -41,6 +41,7 @@ func (e *Engine) serve(r request) {
 type attempt struct {
 	target []byte // its address
 	held   int    // the descriptor that the address names, or -1
+	listed bool   // it is a unix socket that the policy lists
 	v      Verdict
 	told   bool
 }
@@ -62,7 +63,7 @@ func (e *Engine) examine(c *caller, s *socket, r request) (attempt, unix.Errno) 
 	var errno unix.Errno
 	switch s.domain {
 	case unix.AF_UNIX:
-		a.target, a.held, errno = e.unixSocket(c, s, r.id, sa)
+		return e.unixSocket(c, s, r.id, sa)
 	case unix.AF_INET, unix.AF_INET6:
 		a.target, a.v = e.inetSocket(c, s, r.id, sa)
 		errno = a.v.Refused
@@ -105,7 +106,7 @@ func (e *Engine) connect(s *socket, id uint64, a attempt) {
 
 // try makes one attempt; again reports a call that would wait.
 func (e *Engine) try(s *socket, a *attempt) (errno unix.Errno, again bool) {
-	errno, blocking := s.connect(a.target)
+	errno, blocking := e.attempt(s, a)
 	if a.v.Started != nil && !a.told && (errno == 0 || errno == unix.EINPROGRESS) {
 		if from, ok := s.local(); ok {
 			a.v.Started(from)
@@ -119,6 +120,19 @@ func (e *Engine) try(s *socket, a *attempt) (errno unix.Errno, again bool) {
 		return errno, blocking
 	}
 	return errno, false
+}
+
+// attempt connects by the caller's rights, as the caller's own connect would:
+// what may write to a unix socket may connect to it (unix(7)). To one that is
+// listed the policy lets it.
+func (e *Engine) attempt(s *socket, a *attempt) (errno unix.Errno, blocking bool) {
+	if s.domain != unix.AF_UNIX || a.listed {
+		return s.connect(a.target)
+	}
+	if e.rights.lowered(func() { errno, blocking = s.connect(a.target) }) != nil {
+		return unix.EACCES, false
+	}
+	return errno, blocking
 }
 
 // wait is what a blocking connect does. Nothing tells when a full backlog has

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,31 +13,55 @@ import (
 	"pinfold/event"
 )
 
-// unixSocket judges a connection of a unix socket, and answers the address to
-// connect to. The returned descriptor, -1 for none, is what that address
-// names.
-func (e *Engine) unixSocket(c *caller, s *socket, id uint64, sa []byte) (target []byte, held int, errno unix.Errno) {
+// unixSocket judges a connection of a unix socket, and answers how to make it.
+func (e *Engine) unixSocket(c *caller, s *socket, id uint64, sa []byte) (a attempt, errno unix.Errno) {
+	a.held = -1
 	if s.kind != unix.SOCK_STREAM && s.kind != unix.SOCK_SEQPACKET {
-		return nil, -1, unix.EACCES // one that was passed in
+		return a, unix.EACCES // one that was passed in
 	}
 	if family(sa) != unix.AF_UNIX || len(sa) < 3 {
-		return nil, -1, unix.EINVAL
+		return a, unix.EINVAL
 	}
 	if sa[2] == 0 {
 		// An abstract name is looked up in the socket's network namespace,
 		// which is the sandbox's (unix_find_abstract): it can't lead out.
-		return sa, -1, 0
+		a.target = sa
+		return a, 0
 	}
 	path := cString(sa[2:])
-	fd, err := c.openAt(path)
+	fd, err := e.lookUp(c, path)
 	if err != nil {
-		return nil, -1, asErrno(err)
+		return a, asErrno(err)
 	}
-	if errno := e.judge(c, id, fd, path); errno != 0 {
+	if a.listed, errno = e.judge(c, id, fd, path); errno != 0 {
 		unix.Close(fd)
-		return nil, -1, errno
+		return a, errno
 	}
-	return pathAddress("/proc/self/fd/" + strconv.Itoa(fd)), fd, 0
+	a.target, a.held = pathAddress("/proc/self/fd/"+strconv.Itoa(fd)), fd
+	return a, 0
+}
+
+// lookUp opens what a path means to the caller, by the caller's rights: by
+// root's, names in closed directories could be told, and sockets there
+// reached. A socket that the policy lists is its choice wherever it lies.
+func (e *Engine) lookUp(c *caller, path string) (fd int, err error) {
+	lerr := e.rights.lowered(func() { fd, err = c.openAt(path) })
+	if lerr != nil {
+		return -1, unix.EACCES
+	}
+	if !errors.Is(err, unix.EACCES) || !e.rights.full.any() {
+		return fd, err
+	}
+	fd, err = c.openAt(path)
+	if err != nil {
+		return -1, unix.EACCES
+	}
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) == nil && e.listed(st.Dev, st.Ino) != nil {
+		return fd, nil
+	}
+	unix.Close(fd)
+	return -1, unix.EACCES
 }
 
 func family(sa []byte) uint16 { return binary.NativeEndian.Uint16(sa) }
@@ -46,33 +71,35 @@ func pathAddress(path string) []byte {
 	return append(append(sa, path...), 0)
 }
 
-// judge decides about an opened unix socket, and reports a refusal.
-func (e *Engine) judge(c *caller, id uint64, fd int, path string) unix.Errno {
+// judge decides about an opened unix socket, and reports a refusal. One that
+// is listed the policy has chosen.
+func (e *Engine) judge(c *caller, id uint64, fd int, path string) (listed bool, errno unix.Errno) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return asErrno(err)
+		return false, asErrno(err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return unix.ECONNREFUSED
+		return false, unix.ECONNREFUSED
 	}
+	s := e.listed(st.Dev, st.Ino)
 	if e.o.AllSockets {
-		return 0
+		return s != nil, 0
 	}
-	if s := e.listed(st.Dev, st.Ino); s != nil {
+	if s != nil {
 		e.report(c, id, event.Event{Action: event.Allowed, Target: s.Path, Rule: s.Rule})
-		return 0
+		return true, 0
 	}
 	switch e.owner(c, fd, &st) {
 	case ownerInside:
-		return 0
+		return false, 0
 	case ownerNobody:
-		return unix.ECONNREFUSED
+		return false, unix.ECONNREFUSED
 	}
 	path = absolute(path, fd)
 	e.report(c, id, event.Event{
 		Action: event.Denied, Target: path, Reason: "not_listed", Hint: path, Rule: "sockets",
 	})
-	return unix.EACCES
+	return false, unix.EACCES
 }
 
 // absolute is the path of an opened socket where the caller's own is relative,
