@@ -74,13 +74,8 @@ func Resume(ctx context.Context, o Options, s *plan.Stored) (*Process, error) {
 
 // resume takes the steps in order.
 func (p *Process) resume(ctx context.Context, s *plan.Stored) (err error) {
-	if p.o.Dirs.lock, err = lockedDir(p.o.Dirs.Root); err != nil {
-		return fmt.Errorf("cannot take over the launch: %w", err)
-	}
-	if s.Plan.Owner.Execution != "" {
-		if p.seat, err = lockSeat(p.o.State, s.Plan.Owner.Execution); err != nil {
-			return err
-		}
+	if err := patiently(func() error { return p.takeLocks(s) }); err != nil {
+		return err
 	}
 	if err := p.recall(s); err != nil {
 		return err
@@ -122,6 +117,34 @@ func (p *Process) resume(ctx context.Context, s *plan.Stored) (err error) {
 	}
 	p.serveAll(context.WithoutCancel(ctx))
 	return nil
+}
+
+// lettingGo is how long the locks of a supervisor that was killed may outlast
+// that of its record: the kernel takes them one after the other.
+const (
+	lettingGo      = time.Second
+	lettingGoPause = 10 * time.Millisecond
+)
+
+func patiently(take func() error) error {
+	for end := time.Now().Add(lettingGo); ; <-time.After(lettingGoPause) { // nothing tells of a lock that is free
+		if err := take(); err == nil || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+// takeLocks takes those that aren't taken yet.
+func (p *Process) takeLocks(s *plan.Stored) (err error) {
+	if p.o.Dirs.lock == nil {
+		if p.o.Dirs.lock, err = lockedDir(p.o.Dirs.Root); err != nil {
+			return fmt.Errorf("cannot take over the launch: %w", err)
+		}
+	}
+	if s.Plan.Owner.Execution != "" && p.seat == nil {
+		p.seat, err = lockSeat(p.o.State, s.Plan.Owner.Execution)
+	}
+	return err
 }
 
 // foundLost is what a watch that didn't begin comes to. A container whose

@@ -97,7 +97,7 @@ type oneRound struct {
 	*running
 	victim, then string
 	killed       bool
-	resumed      int      // how a resuming ended; -1 without one
+	resumed      *answer  // of a resuming
 	marks        []string // in the command lines of its processes
 }
 
@@ -105,7 +105,7 @@ type oneRound struct {
 // none of the earlier launches may stand in its way.
 func (c *chaosRun) round(number int, victim string) {
 	c.t.Helper()
-	r := &oneRound{running: c.launch(number), victim: victim, then: afterwards[c.random.IntN(len(afterwards))], resumed: -1}
+	r := &oneRound{running: c.launch(number), victim: victim, then: afterwards[c.random.IntN(len(afterwards))]}
 	r.marks = []string{r.record}
 	time.Sleep(time.Duration(c.random.IntN(1800)) * time.Millisecond) // the moment is what is tried
 	r.killed = r.kill(c)
@@ -226,7 +226,10 @@ func (r *oneRound) after(number int) {
 			return
 		}
 		got = r.call("resume", "--quiet", "--record", r.record)
-		r.resumed = got.code
+		r.resumed = &got
+		if got.code == 125 && !strings.Contains(got.stderr, "not_resumable") && !strings.Contains(got.stderr, "no such file") && r.stored().Exit == nil {
+			r.t.Errorf("round %d: resuming: %v", number, got)
+		}
 		return
 	case "wait":
 		got = r.call("wait", "--record", r.record)
@@ -302,8 +305,8 @@ func (r *oneRound) checkVerdict(c *chaosRun, what string) {
 		c.t.Errorf("%s: no end is recorded", what)
 	case s.Exit != nil && supervised && seen != "-" && seen != strconv.Itoa(s.Exit.Code):
 		c.t.Errorf("%s: the caller saw %s, recorded %s", what, seen, got)
-	case s.Exit != nil && r.resumed >= 0 && s.Root != nil && r.resumed != s.Exit.Code && r.resumed != 125:
-		c.t.Errorf("%s: the resuming answered %d, recorded %s", what, r.resumed, got)
+	case s.Exit != nil && r.resumed != nil && r.resumed.code != 125 && r.resumed.code != s.Exit.Code:
+		c.t.Errorf("%s: recorded %s, and the resuming: %v", what, got, r.resumed)
 	}
 	if s.Exit != nil && !slices.Contains(r.mayEnd(), got) {
 		c.t.Errorf("%s: recorded %q", what, got)
@@ -314,8 +317,9 @@ func (r *oneRound) checkVerdict(c *chaosRun, what string) {
 func (r *oneRound) mayEnd() []string {
 	out := []string{"exited 5"}
 	// A stop is noted before it is sent, and the command may end by itself just
-	// then: "interrupted 5". A reaping stops what has lost its supervisor.
-	if r.then == "stop" || r.then == "reap" && r.victim == "supervisor" {
+	// then: "interrupted 5". A reaping stops what has lost its supervisor, and
+	// comes last of all.
+	if r.then == "stop" || r.victim == "supervisor" && (r.then == "reap" || r.resumed != nil && r.resumed.code == 125) {
 		out = append(out, "interrupted 5", "interrupted 9", "interrupted 143", "interrupted 125", "unavailable 125")
 	}
 	if !r.killed {
