@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"pinfold/egress"
+	"pinfold/policy"
 )
 
 // firstShellFD is the first descriptor that a printed command line uses: a
@@ -120,5 +121,5 @@ func shellQuote(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,+@%") == "" {
 		return s
 	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return policy.ShellQuote(s)
 }

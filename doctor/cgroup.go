@@ -41,7 +41,7 @@ func (h *Host) limitsResult(seen string, err error) Result {
 		return warn("limit_unavailable", limitsRefused+r.Why,
 			words("limit the container itself (--cpus, --memory, --pids-limit), or start it with a cgroup that pinfold may write, named with --cgroup PATH"))
 	case isRefusal:
-		return warn("limit_unavailable", limitsRefused+r.Why, words(r.Fix))
+		return warn("limit_unavailable", limitsRefused+r.Why, words(oneLine(r.Fix)))
 	}
 	return unknown("cgroup_unknown", seen+"; "+err.Error())
 }

@@ -31,6 +31,8 @@ type Result struct {
 
 	// launched: the row is a launch, which settles what the others suggest.
 	launched bool
+	// container: the row is about the container tier.
+	container bool
 }
 
 // Check is one question.

@@ -229,6 +229,10 @@ func TestNoEngine(t *testing.T) {
 		"docker": doctor.Warn, "podman": doctor.Warn, "engine": doctor.Fail, "engine user": doctor.Unknown,
 		"container limits": doctor.Unknown, "container restarts": doctor.Unknown, "shared paths": doctor.Unknown, "hand-over": doctor.Unknown, "container tier": doctor.Fail,
 	}
+	var text strings.Builder
+	if err := doctor.Text(&text, rows, false); err != nil || !strings.Contains(text.String(), "can't hold a container yet") {
+		t.Errorf("%v: %s", err, text.String())
+	}
 	got := map[string]doctor.Status{}
 	for _, r := range rows {
 		got[r.Name] = r.Status
@@ -315,5 +319,39 @@ func TestJSONAndFixes(t *testing.T) {
 	b.Reset()
 	if err := doctor.Text(&b, rows, true); err != nil || !strings.Contains(b.String(), "\x1b[31m") {
 		t.Errorf("no colour: %q", b.String())
+	}
+}
+
+// TestPrintedNamesAreSafe: what a stranger chose to call a directory neither
+// reaches the terminal as it is, nor becomes a line for a shell.
+func TestPrintedNamesAreSafe(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"e\x1b[31m", "two\nrm -rf x", "\u009b2J", "right\u202eleft", "a;touch x"} {
+		h := &doctor.Host{
+			Root: fixture(t, "debian12"), UID: 1000, Arch: "amd64", Probe: good(), State: "/home/" + name,
+			Policies: []doctor.PolicyFound{{Path: "/w/" + name + "/.pinfold.json"}},
+		}
+		changed := &policy.Refusal{Code: "policy_changed", Why: "changed: " + name, Fix: "read it and run 'pinfold trust " + name + "'"}
+		rows := doctor.Run(t.Context(), h, doctor.Checks())
+		rows = append(rows, doctor.Run(t.Context(), h, []doctor.Check{
+			{Name: "launch: " + name, Run: func(context.Context, *doctor.Host) doctor.Result {
+				return doctor.Result{Status: doctor.Fail, Seen: name, Fix: "mv " + policy.ShellQuote(name)}
+			}},
+		})...)
+		h.Policies = append(h.Policies, doctor.PolicyFound{Path: "x", Err: changed})
+		rows = append(rows, doctor.Run(t.Context(), h, doctor.Checks())...)
+		var text, fixes bytes.Buffer
+		if err := errors.Join(doctor.Text(&text, rows, false), doctor.Fixes(&fixes, rows)); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(text.String() + fixes.String()) {
+			line = strings.TrimSuffix(line, "\n")
+			if line != policy.Printable(line) || strings.HasPrefix(line, "rm ") {
+				t.Errorf("%q: the line %q", name, line)
+			}
+		}
+		if !strings.Contains(fixes.String(), "\npinfold trust "+policy.ShellQuote("/w/"+name+"/.pinfold.json")+"\n") {
+			t.Errorf("%q can't be typed: %s", name, fixes.String())
+		}
 	}
 }

@@ -23,7 +23,9 @@ func ContainerChecks(choice engine.Choice) []Check {
 		checks = append(checks, Check{Name: name, Run: func(ctx context.Context, _ *Host) Result { return e.reached(ctx, name) }})
 	}
 	checks = append(checks, Check{Name: "engine", Run: func(ctx context.Context, _ *Host) Result {
-		return e.row(ctx, choice.Runtime, e.chosenRow)
+		r := e.row(ctx, choice.Runtime, e.chosenRow)
+		r.container = true
+		return r
 	}})
 	for _, c := range []struct {
 		name string

@@ -89,7 +89,7 @@ func checkGrants(ctx context.Context, h *Host) Result {
 	if err := h.Probe.Launch(ctx, strings.Replace(grantsPolicy, "%s", "", 1)); err != nil {
 		return h.launched(err)
 	}
-	row := warn("sockets_unavailable", "true ran, but no policy may list sockets: "+r.Why, words(r.Fix))
+	row := warn("sockets_unavailable", "true ran, but no policy may list sockets: "+r.Why, words(oneLine(r.Fix)))
 	row.launched = true
 	return row
 }

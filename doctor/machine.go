@@ -15,7 +15,7 @@ import (
 func refused(err error, code, fix string) Result {
 	if r, isRefusal := errors.AsType[*policy.Refusal](err); isRefusal {
 		if fix == "" && r.Fix != "" && !strings.Contains(r.Fix, "pinfold doctor") {
-			fix = words(r.Fix)
+			fix = words(oneLine(r.Fix))
 		}
 		return fail(r.Code, r.Why, fix)
 	}
@@ -41,7 +41,7 @@ func checkPolicies(_ context.Context, h *Host) Result {
 		}
 	}
 	if len(untrusted) > 0 {
-		return warn("policy_untrusted", "not used, since nobody trusted it: "+strings.Join(untrusted, ", "), "pinfold trust "+untrusted[0])
+		return warn("policy_untrusted", "not used, since nobody trusted it: "+strings.Join(untrusted, ", "), "pinfold trust "+quote(untrusted[0]))
 	}
 	if len(seen) == 0 {
 		return ok("none; the built-in policy writes the workspace and has no network")

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"pinfold/policy"
 )
 
 // Report is what --json prints.
@@ -30,7 +33,7 @@ func Fixes(w io.Writer, rows []Result) error {
 			continue
 		}
 		seen[r.Fix] = true
-		if _, err := fmt.Fprintf(w, "# %s: %s\n%s\n", r.Name, oneLine(r.Seen), r.Fix); err != nil {
+		if _, err := fmt.Fprintf(w, "# %s: %s\n%s\n", oneLine(r.Name), oneLine(r.Seen), safe(r.Fix)); err != nil {
 			return err
 		}
 	}
@@ -42,13 +45,13 @@ func Fixes(w io.Writer, rows []Result) error {
 func Text(w io.Writer, rows []Result, colour bool) error {
 	width := 0
 	for _, r := range rows {
-		width = max(width, utf8.RuneCountInString(r.Name))
+		width = max(width, utf8.RuneCountInString(oneLine(r.Name)))
 	}
 	var b strings.Builder
 	shown := map[string]bool{}
 	for _, r := range rows {
-		fmt.Fprintf(&b, "%s  %-*s  %s\n", mark(r.Status, colour), width, r.Name, oneLine(r.Seen))
-		fix := r.Fix
+		fmt.Fprintf(&b, "%s  %-*s  %s\n", mark(r.Status, colour), width, oneLine(r.Name), oneLine(r.Seen))
+		fix := safe(r.Fix)
 		if shown[fix] {
 			fix = words("as above")
 		}
@@ -75,15 +78,31 @@ func mark(s Status, colour bool) string {
 }
 
 func closing(rows []Result) string {
+	what := "a process"
+	if slices.ContainsFunc(rows, func(r Result) bool { return r.container }) {
+		what = "a container"
+	}
 	switch Verdict(rows) {
 	case Fail:
-		return "This machine can't hold a process yet: see the rows marked fail."
+		return "This machine can't hold " + what + " yet: see the rows marked fail."
 	case Unknown:
 		return "Something couldn't be told: see the rows marked unknown."
 	case Warn:
-		return "This machine can hold a process, with the warnings above."
+		return "This machine can hold " + what + ", with the warnings above."
 	}
-	return "This machine can hold a process."
+	return "This machine can hold " + what + "."
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// oneLine is text for a terminal: what was found may bear names that somebody
+// else chose.
+func oneLine(s string) string { return policy.Printable(strings.Join(strings.Fields(s), " ")) }
+
+// safe is a fix for a terminal, line by line. One that can be typed has
+// nothing that doesn't print: quote sees to that.
+func safe(fix string) string {
+	lines := strings.Split(fix, "\n")
+	for i, l := range lines {
+		lines[i] = policy.Printable(l)
+	}
+	return strings.Join(lines, "\n")
+}

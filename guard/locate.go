@@ -134,7 +134,7 @@ func quote(s string) string {
 	if s != "" && strings.Trim(s, plain) == "" {
 		return s
 	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return policy.ShellQuote(s)
 }
 
 // home is what "~" stands for.

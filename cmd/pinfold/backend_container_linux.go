@@ -16,6 +16,7 @@ import (
 	"pinfold/event"
 	"pinfold/guard"
 	"pinfold/plan"
+	"pinfold/policy"
 	"pinfold/stub/wire"
 )
 
@@ -36,12 +37,10 @@ func (b containerBoundary) shell() (string, error) {
 	s.WriteString("# Without pinfold: nobody answers the stub's call, so this makes the container and runs nothing.\n")
 	s.WriteString(b.engine.Name() + " create")
 	for _, a := range container.Arguments(b.launch.Spec) {
-		s.WriteString(" \\\n  " + quoteForShell(a))
+		s.WriteString(" \\\n  " + policy.ShellQuote(a))
 	}
 	return s.String() + "\n", nil
 }
-
-func quoteForShell(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func (b containerBoundary) transparent() bool { return false }
 

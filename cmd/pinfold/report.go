@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"pinfold/bwrap"
 	"pinfold/policy"
@@ -147,22 +145,9 @@ const (
 	lineEnd = 500
 )
 
-// oneLine makes text safe for a terminal and keeps it on one line: a path, a
-// host or a rule may hold what an attacker chose, escape sequences included.
-//
-// Its middle is left out where it is longer than anybody reads.
-func oneLine(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
-			q := strconv.QuoteRuneToASCII(r)
-			b.WriteString(q[1 : len(q)-1])
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return shortened(b.String())
-}
+// oneLine makes text safe for a terminal and keeps it on one line. Its middle
+// is left out where it is longer than anybody reads.
+func oneLine(s string) string { return shortened(policy.Printable(s)) }
 
 func shortened(line string) string {
 	const gap = "…"
