@@ -1,6 +1,7 @@
 package hostgit_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pinfold/hostgit"
 	"pinfold/policy"
@@ -58,7 +60,9 @@ func (f *farm) write(name, text string) {
 // git is the host's own, unguarded.
 func (f *farm) git(at string, args ...string) string {
 	f.t.Helper()
-	cmd := exec.Command("git", args...)
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir, cmd.Env = filepath.Join(f.top, at), f.env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -85,8 +89,8 @@ func (f *farm) plant() {
 	f.git("", "config", "core.hooksPath", "hooks")
 	f.write("hooks/post-index-change", "#!/bin/sh\necho hook >>"+f.log+"\n")
 	must(f.t, os.Chmod(f.top+"/hooks/post-index-change", 0o700))
-	f.write(".git/included", "[filter \"a.b\"]\n\tclean = "+f.trap("filter")+"\n")
-	f.git("", "config", "include.path", "included")
+	f.write("../included", "[filter \"a.b\"]\n\tclean = "+f.trap("filter")+"\n")
+	f.git("", "config", "include.path", "../../included")
 	f.git("", "config", "extensions.worktreeConfig", "true")
 	f.git("", "config", "--worktree", "diff.tc.textconv", f.trap("textconv"))
 	f.git("", "config", "diff.cmd.command", f.trap("command"))
