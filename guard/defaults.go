@@ -18,8 +18,9 @@ func (g *gate) expand(r policy.PathRule) (string, error) {
 // leaves out those that the policy lifts.
 func (g *gate) bindDefaults() error {
 	seen := map[string]bool{}
+	vars := splitEnv(g.request.Env)
 	for _, home := range g.homes() {
-		for _, d := range policy.DefaultDenies(g.defaultContext(home)) {
+		for _, d := range policy.DefaultDenies(g.defaultContext(home, vars)) {
 			if seen[d.Path] {
 				continue
 			}
@@ -32,15 +33,12 @@ func (g *gate) bindDefaults() error {
 	return nil
 }
 
-func (g *gate) defaultContext(home string) policy.DefaultContext {
-	env := func(name string) string {
-		v, _ := lookupEnv(g.request.Env, name)
-		return v
-	}
+func (g *gate) defaultContext(home string, vars map[string]string) policy.DefaultContext {
+	env := func(name string) string { return vars[name] }
 	return policy.DefaultContext{
 		GOOS: runtime.GOOS, UID: g.request.UID, Home: home,
 		RuntimeDir: g.request.Runtime, SSHAuthSock: g.request.SSHAuthSock,
-		ConfigHome: env("XDG_CONFIG_HOME"), DataHome: env("XDG_DATA_HOME"),
+		ConfigHome: env("XDG_CONFIG_HOME"), DataHome: env("XDG_DATA_HOME"), Env: env,
 	}
 }
 
@@ -49,15 +47,24 @@ func (g *gate) bindDefault(d policy.DefaultDeny) error {
 		verb: verbDeny, look: policy.DenyEmpty, socket: d.Lift == policy.LiftSockets,
 		rule: Rule{Class: ClassDefault, Text: d.Text, Source: "default denies"},
 	}
+	if d.Variable != "" {
+		b.rule.Source += " ($" + d.Variable + ")"
+	}
 	if err := g.bind(b, d.Path); err != nil {
 		return err
 	}
 	if b.obj.end == endUnreachable {
 		return nil // the command, the same user, can't reach it either
 	}
+	if d.Variable != "" && !g.means(d, b) {
+		return nil
+	}
 	g.allDefaults = append(g.allDefaults, b)
 	if !g.lifted(b) {
 		g.defaults = append(g.defaults, b)
+		if d.Kind == policy.KindCredential {
+			return g.bindLinksIn(b)
+		}
 	}
 	return nil
 }

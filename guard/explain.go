@@ -64,7 +64,7 @@ func (g *Grant) explainMissing(e *Explanation, o object) {
 		e.Covered = e.Covered || c.Kind == Missing && within(o.path, c.Path)
 	}
 	for _, w := range g.watches {
-		if within(o.path, w.Path) {
+		if within(o.path, w.Path) && !w.Worktrees {
 			e.Watched, e.Writable, e.Rule, e.At = true, false, w.Rule, w.Path
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -93,6 +94,17 @@ func (m *memFS) names(dir string) ([]string, error) {
 			out = append(out, path.Base(p))
 		}
 	}
+	return out, nil
+}
+
+func (m *memFS) linksIn(dir string) ([]string, error) {
+	var out []string
+	for p := range m.links {
+		if parent(p) == dir {
+			out = append(out, path.Base(p))
+		}
+	}
+	slices.Sort(out)
 	return out, nil
 }
 

@@ -36,6 +36,15 @@ func (hostFS) names(dir string) ([]string, error) {
 	return names, nil
 }
 
+func (hostFS) linksIn(dir string) ([]string, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open %q: %w", dir, err)
+	}
+	defer f.Close()
+	return linksOf(f)
+}
+
 func (hostFS) read(path string, limit int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {

@@ -54,6 +54,12 @@ type Request struct {
 	MaxEntries int // hard-link walk bound; 0 means the default
 }
 
+// Variable is one of the environment offered, "" where it isn't set.
+func (r *Request) Variable(name string) string {
+	v, _ := lookupEnv(r.Env, name)
+	return v
+}
+
 // Owner labels a launch for whoever started it.
 type Owner struct {
 	Execution string `json:"execution,omitempty"`

@@ -41,6 +41,10 @@ type DefaultDeny struct {
 	// Path is absolute and clean; its links are not resolved.
 	Path string
 	Lift Lift
+	// Variable is the environment variable that names it, "" where it stands
+	// there anyway. Dir: what the variable names is a directory.
+	Variable string
+	Dir      bool
 }
 
 // DefaultContext is what the default denies of one launch depend on. Nothing
@@ -58,6 +62,9 @@ type DefaultContext struct {
 	// beneath it too.
 	ConfigHome string
 	DataHome   string
+	// Env answers the caller's variables that move credentials elsewhere, "" for
+	// one that isn't set; nil means none.
+	Env func(name string) string
 }
 
 // DefaultDenies is the table of default denies for one launch: credentials,
@@ -70,6 +77,7 @@ func DefaultDenies(ctx DefaultContext) []DefaultDeny {
 	t.add(KindCredential, credentialPaths)
 	t.add(KindCredential, historyPaths)
 	t.add(KindCredential, byOS(ctx.GOOS, linuxProfiles, darwinProfiles))
+	t.addMoved()
 	if ctx.UID == 0 {
 		t.add(KindSystem, byOS(ctx.GOOS, rootPaths, darwinRootPaths))
 	}

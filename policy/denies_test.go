@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"pinfold/policy"
 )
 
@@ -130,5 +132,31 @@ func TestGuardedNamesAreRelativeAndClean(t *testing.T) {
 	names.Top[0] = "changed"
 	if policy.GuardedWorkspaceNames().Top[0] == "changed" {
 		t.Error("a caller changed the table")
+	}
+}
+
+func TestMovedCredentials(t *testing.T) {
+	t.Parallel()
+	vars := map[string]string{
+		"GNUPGHOME": "/e/gnupg/", "CARGO_HOME": "/e/cargo", "DOCKER_CONFIG": "/e/docker", "KUBECONFIG": "/e/k1:rel:/e/k2:", "KRB5CCNAME": "FILE:/e/krb",
+		"KRB5_KTNAME": "MEMORY:x", "AWS_CONFIG_FILE": "rel", "npm_config_userconfig": "/e/npmrc", "HISTFILE": "/dev/null", "NETRC": "", "PGPASSFILE": "/",
+	}
+	denies := policy.DefaultDenies(policy.DefaultContext{GOOS: "linux", UID: 1, Home: "/h", Env: func(n string) string { return vars[n] }})
+	got := map[string]string{}
+	for _, d := range denies {
+		if d.Variable != "" || strings.HasPrefix(d.Path, "/e/") {
+			got[d.Path] = d.Variable + " " + string(d.Lift)
+		}
+	}
+	want := map[string]string{
+		"/e/gnupg": "GNUPGHOME read.allow", "/e/cargo/credentials.toml": "CARGO_HOME read.allow", "/e/cargo/credentials": "CARGO_HOME read.allow",
+		"/e/docker/config.json": "DOCKER_CONFIG read.allow", "/e/k1": "KUBECONFIG read.allow", "/e/k2": "KUBECONFIG read.allow",
+		"/e/krb": "KRB5CCNAME read.allow", "/e/npmrc": "npm_config_userconfig read.allow", "/": "PGPASSFILE read.allow",
+	}
+	for _, s := range []string{"S.gpg-agent", "S.gpg-agent.extra", "S.gpg-agent.browser", "S.gpg-agent.ssh", "S.scdaemon", "S.keyboxd"} {
+		want["/e/gnupg/"+s] = " sockets"
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -135,10 +135,26 @@ func deniesTable() string {
 	row("credentials, histories, profiles", "read.allow", user, policy.KindCredential)
 	row("the machine's, for root", "read.allow", root, policy.KindSystem)
 	row("escape sockets", "sockets", user, policy.KindEscapeSocket)
+	fmt.Fprintf(&b, "| credentials, histories: what these variables name | `read.allow` | %s |\n", strings.Join(movedNames(), " "))
 	row("macOS, besides: credentials", "read.allow", mac, policy.KindCredential, user...)
 	row("macOS: the machine's, for root", "read.allow", macRoot, policy.KindSystem)
 	row("macOS, besides: sockets", "sockets", mac, policy.KindEscapeSocket, user...)
 	return b.String()
+}
+
+func movedNames() []string {
+	var out []string
+	for _, m := range policy.MovedCredentials() {
+		text := "`$" + m.Variable + "`"
+		if len(m.Names) > 0 {
+			text = ""
+			for _, n := range m.Names {
+				text += " `$" + m.Variable + "/" + n + "`"
+			}
+		}
+		out = append(out, strings.TrimSpace(text))
+	}
+	return out
 }
 
 func guardedTable() string {
@@ -156,6 +172,7 @@ func guardedTable() string {
 	row("each repository, and whatever `core.hooksPath` names, and `.git` where it is a file", ".git", names.GitDir)
 	row("submodules", ".git/modules/*", names.GitModule)
 	row("worktrees", ".git/worktrees/*", names.GitWorktree)
+	row("git directories that aren't there yet, in those of submodules and worktrees too", ".git", []string{"modules"})
 	row("a home that a write grant holds", "~", names.Home)
 	for _, agent := range names.Agents {
 		title := "an agent's own directory"

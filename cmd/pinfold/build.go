@@ -140,7 +140,7 @@ func (l *prepared) forbidden() []string {
 		}
 	}
 	for _, d := range policy.DefaultDenies(policy.DefaultContext{
-		GOOS: runtime.GOOS, UID: r.UID, Home: r.Home, RuntimeDir: r.Runtime, SSHAuthSock: r.SSHAuthSock,
+		GOOS: runtime.GOOS, UID: r.UID, Home: r.Home, RuntimeDir: r.Runtime, SSHAuthSock: r.SSHAuthSock, Env: r.Variable,
 	}) {
 		if !lifted[d.Path] {
 			paths = append(paths, d.Path)
