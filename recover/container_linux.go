@@ -132,14 +132,17 @@ func (c *containerRun) exit(s *plan.Stored) plan.Exit {
 		n.Termed = true // whether it was stopped can't be told, so nobody relies on its end
 	}
 	if c.state.KillSeen() {
-		e.Code = c.noted(s, n)
+		e.Code = noted(n)
 	}
 	if n.Signal != 0 && e.Code == launch.CodeSignal+n.Signal {
 		e.Signal, e.Reason = n.Signal, string(launch.Signaled)
 	}
 	switch {
-	case c.neverStarted():
-		e.Code, e.Reason = launch.CodeRefused, string(launch.Unavailable) // and nobody will start it
+	case c.neverStarted() || s.Root == nil && !n.Ended:
+		// The root is written before the command may run, so it never did,
+		// whatever the stub made of a signal that came as it began: a Go program
+		// that is pid 1 exits with 2 then.
+		e.Code, e.Signal, e.Reason = launch.CodeRefused, 0, string(launch.Unavailable)
 	case c.state.OOM:
 		e.Reason = string(launch.OOM)
 	case !n.Ended && e.Code == launch.CodeRefused:
@@ -156,15 +159,13 @@ func (c *containerRun) exit(s *plan.Stored) plan.Exit {
 
 // noted is the code of a container whose first process was killed, or whose end
 // the engine didn't see: by the stub's notes. Where it wrote none it was killed
-// with the command, or it has ended by itself before the command ran.
-func (c *containerRun) noted(s *plan.Stored, n launch.Notes) int {
+// with the command.
+func noted(n launch.Notes) int {
 	switch {
 	case n.Signal != 0:
 		return launch.CodeSignal + n.Signal
 	case n.Ended:
 		return n.Code
-	case c.state.Unseen && s.Root == nil:
-		return launch.CodeRefused
 	}
 	return container.KilledCode
 }

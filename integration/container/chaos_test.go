@@ -281,7 +281,7 @@ func (r *oneRound) check(c *chaosRun, number int) {
 	r.checkVerdict(c, what)
 	if c.t.Failed() {
 		said, _ := os.ReadFile(r.record + ".said") //nolint:errcheck // it only adds to the message
-		c.t.Logf("%s: it said %q; recorded %+v", what, said, stored.Exit)
+		c.t.Logf("%s: it said %q; recorded %+v; it may have run: %v", what, said, stored.Exit, stored.Root != nil)
 	}
 }
 
