@@ -58,7 +58,7 @@ func (g *gate) idOf(dir string) (FileID, error) {
 	}
 	defer o.release()
 	if o.missing() {
-		return FileID{}, fmt.Errorf("cannot look at %q: %w", dir, fs.ErrNotExist)
+		return FileID{}, vanished{fmt.Errorf("cannot look at %q: %w", dir, fs.ErrNotExist)}
 	}
 	if o.path != dir {
 		return FileID{}, errMoved(dir)
@@ -100,7 +100,7 @@ func (g *gate) holdEntry(e Entry) (io.Closer, error) {
 	h, err := g.fs.hold(e.Path, e.ID)
 	if err != nil {
 		r := refuse("changed_meanwhile", e.Path, e.Rule, err.Error(), "try again once nothing replaces it")
-		r.Err = err
+		r.Err = asVanished(err, e.Rule.Class)
 		return nil, r
 	}
 	return h, nil

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"pinfold/bwrap"
@@ -16,18 +18,21 @@ import (
 // maxAgain bounds how often a launch is made anew.
 const maxAgain = 3
 
-// again makes a launch anew that bubblewrap gave up while the host's mounts
-// changed: it binds them one by one as its copy of the table has them, and one
-// that is unmounted just then (a container that ends on the host) fails it.
-// What it prints isn't looked at. The guard looks at everything again, since
-// the change may have been about what the launch grants or denies. What it was
-// given by name has to be what it was.
+// again makes a launch anew that bubblewrap gave up while the host changed. It
+// binds mounts one by one as its copy of the table has them, and one that is
+// unmounted just then (a container that ends on the host) fails it. So does a
+// name that was there when the guard looked, and isn't any more: an editor's,
+// or a guarded one that another launch had made and has taken away. What
+// bubblewrap prints isn't looked at, but the host. The guard looks at
+// everything again, since the change may have been about what the launch grants
+// or denies. What it was given by name has to be what it was.
 type again struct {
 	mounts   *bwrap.MountTable // watched since before the guard looked
 	prepared *prepared
 	guarded  *guarded
 	places   places // of the first look
 	made     int    // how often the launch was made anew
+	changed  string // the path that isn't what it was, "" for the mounts
 	wanted   bool   // once more
 }
 
@@ -59,7 +64,11 @@ func (r *oneRun) endLook() {
 
 // mayTryAgain is asked once a launch has failed, before its record says so.
 func (r *oneRun) mayTryAgain(error) bool {
-	if r.again.made >= maxAgain || !r.again.mounts.Changed() {
+	if r.again.made >= maxAgain {
+		return false
+	}
+	r.again.changed = r.again.guarded.grant.Changed()
+	if !r.again.mounts.Changed() && r.again.changed == "" {
 		return false
 	}
 	if sent, err := r.record.Stop(); err != nil || sent != "" {
@@ -81,9 +90,14 @@ func (r *oneRun) anew(ctx context.Context, failed error) error {
 		return errors.Join(err, r.record.WriteExit(plan.Exit{Time: time.Now(), Code: exitRefused, Reason: endOf(err)}))
 	}
 	r.outcome.result.Attempts = r.again.made + 1
-	r.p.notice("bubblewrap failed while the host's mounts changed: starting again")
+	what := "the host's mounts"
+	if r.again.changed != "" {
+		what = strconv.Quote(r.again.changed)
+	}
+	r.p.notice("bubblewrap failed while %s changed: starting again", what)
 	if r.events != nil {
-		r.events.Emit(event.Event{Kind: event.Boundary, Action: event.Noticed, Target: "mounts", Reason: "launched_again"})
+		target := cmp.Or(r.again.changed, "mounts")
+		r.events.Emit(event.Event{Kind: event.Boundary, Action: event.Noticed, Target: target, Reason: "launched_again"})
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"pinfold/bwrap"
+	"pinfold/guard"
 	"pinfold/lease"
 )
 
@@ -43,19 +44,21 @@ func (l *prepared) guardUnlessInterrupted(ctx context.Context) (*guarded, error)
 }
 
 // guardInPlace is guard, while no other launch that ends removes what it sees:
-// that holds until the end of the look in its answer.
+// that holds until the end of the look in its answer. What vanishes while the
+// guard looks, and isn't a mount point, has it look again.
 func (l *prepared) guardInPlace(ctx context.Context) (*guarded, error) {
-	for {
+	for looked := 0; ; looked++ {
 		look, err := lease.BeginLook(l.request.State)
 		if err != nil {
 			return nil, stateRefusal(l.request.State, "cannot use the state directory", err)
 		}
 		g, err := l.guard(ctx)
 		missed := look.Missed() // by the first one ever, at this very moment
+		again := missed || looked < maxAgain && errors.Is(err, guard.ErrAgain)
 		switch {
-		case err != nil && !missed:
+		case err != nil && !again:
 			return nil, errors.Join(err, look.End())
-		case err == nil && !missed:
+		case err == nil && !again:
 			g.look = look
 			return g, nil
 		case err == nil:
@@ -63,7 +66,7 @@ func (l *prepared) guardInPlace(ctx context.Context) (*guarded, error) {
 		default:
 			err = nil
 		}
-		if err != nil {
+		if err = errors.Join(err, look.End()); err != nil {
 			return nil, err
 		}
 	}

@@ -66,7 +66,10 @@ func (p places) changed(before places) error {
 		was, known := before.granted[rule]
 		for _, at := range list {
 			// A rule that is new and makes something read-only takes away: a mount
-			// shows there what may not be written.
+			// shows there what may not be written. A guarded name always does.
+			if rule.Class == guard.ClassGuarded && at.access == guard.ReadOnly {
+				continue
+			}
 			if slices.Contains(was, at) || !known && at.access == guard.ReadOnly && !before.grants(at.path) {
 				continue
 			}
@@ -89,7 +92,7 @@ func (p places) grants(path string) bool {
 func changedMeanwhile(path string) error {
 	return &policy.Refusal{
 		Reason: policy.Denied, Code: "changed_meanwhile", Subject: path,
-		Why: fmt.Sprintf("cannot launch again after the host's mounts had changed: %q isn't what it was", path),
+		Why: fmt.Sprintf("cannot launch again after bubblewrap had failed: %q isn't what it was", path),
 		Fix: "try again once nothing replaces it",
 	}
 }
