@@ -4,9 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 )
 
@@ -72,23 +70,10 @@ func fileError(path string, err error) *ParseError {
 	return e
 }
 
-// readFile reads a file of a bounded size. Named pipes are fine (a shell's
-// <(…) is one).
+// readFile reads a document. One byte more than may be tells one that is too
+// large.
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
-		return nil, errors.New("it is a directory")
-	}
-	// One byte more than may be tells a file that is too large.
-	return io.ReadAll(io.LimitReader(f, maxDocument+int64(len(utf8BOM))+1))
+	return ReadInput(path, maxDocument+int64(len(utf8BOM))+1)
 }
 
 // loader reads a document and those it extends into one policy: first what it

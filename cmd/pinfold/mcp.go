@@ -3,12 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 
@@ -29,14 +27,9 @@ type mcpServer struct {
 
 // readMCP reads the servers that a client is configured with.
 func readMCP(file string) (map[string]mcpServer, error) {
-	f, err := os.Open(file)
+	text, err := readBounded(file, maxMCP)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the servers: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // read only
-	text, err := io.ReadAll(io.LimitReader(f, maxMCP))
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the servers in %q: %w", file, err)
+		return nil, fmt.Errorf("cannot read the servers in %q: %w", file, cause(err))
 	}
 	var doc struct {
 		Servers map[string]mcpServer `json:"mcpServers"`

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"os"
 
 	"pinfold/guard"
 	"pinfold/policy"
@@ -38,14 +36,10 @@ func loadNeeds(file string, vars policy.Vars) (guard.Needs, error) {
 	return guard.Needs(n), nil
 }
 
-// readBounded reads a file, or a pipe, of at most limit bytes.
+// readBounded reads a file, or a pipe by its descriptor, of at most limit
+// bytes.
 func readBounded(file string, limit int64) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	text, err := policy.ReadInput(file, limit+1)
 	if err == nil && int64(len(text)) > limit {
 		err = fmt.Errorf("it is larger than %d bytes", limit)
 	}
