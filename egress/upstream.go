@@ -52,13 +52,20 @@ func ParseUpstream(value string, getenv func(string) string) (*Upstream, error) 
 		}
 		return upstreamFromURL(getenv(name))
 	case strings.HasPrefix(value, "file:"):
-		text, err := readUpstreamFile(strings.TrimPrefix(value[len("file:"):], "//"))
+		path, _ := UpstreamFile(value)
+		text, err := readUpstreamFile(path)
 		if err != nil {
 			return nil, err
 		}
 		return upstreamFromURL(text)
 	}
 	return upstreamFromURL(value)
+}
+
+// UpstreamFile is the file that network.upstream names, if it names one.
+func UpstreamFile(value string) (path string, ok bool) {
+	path, ok = strings.CutPrefix(value, "file:")
+	return strings.TrimPrefix(path, "//"), ok
 }
 
 func readUpstreamFile(path string) (string, error) {

@@ -81,6 +81,9 @@ func (g *gate) reaimFix(b *bound, l *link) string {
 	if b.rule.Class == ClassGuarded {
 		return fmt.Sprintf(`replace the link by what it leads to, or set "guard_workspace": {"except": [%q]}`, b.rule.Text)
 	}
+	if b.kept != nil {
+		return fmt.Sprintf("take the link away, and use %q by its own name", b.obj.path)
+	}
 	return fmt.Sprintf("replace the link by what it leads to, or add %q to read_only", parent(l.path))
 }
 

@@ -196,6 +196,9 @@ type Build struct {
 	Install          []string
 	DockerfileInline string
 	Dockerfile       *PathRule
+	// Trusted is the content address of what was trusted along with the
+	// policy: nothing else is built. Parse leaves it empty, for anything.
+	Trusted string
 }
 
 // ContainerMount is one entry of container.mounts.

@@ -23,11 +23,11 @@ func isDiscoverable(name string) bool { return slices.Contains(discoverable, nam
 // workspace or above; the operator's own; the built-in one. A file that lies
 // in the workspace and isn't trusted is never used: whoever wrote the
 // workspace wrote it too.
-func (p *program) findPolicy(given, workspace, state string) (*policy.Policy, string, error) {
+func (p *program) findPolicy(given string, vars policy.Vars, state string) (*policy.Policy, string, error) {
 	if given != "" {
 		return loadPolicy(given)
 	}
-	pol, file, err := p.trustedPolicy(workspace, state)
+	pol, file, err := p.trustedPolicy(vars, state)
 	if pol != nil || err != nil {
 		return pol, file, err
 	}
@@ -83,8 +83,8 @@ func isDescriptor(s policy.Source) bool {
 
 // trustedPolicy looks for a trusted file in a directory and above it. A
 // directory that can't be resolved has none; the guard will say why.
-func (p *program) trustedPolicy(workspace, state string) (*policy.Policy, string, error) {
-	dir, err := filepath.EvalSymlinks(workspace)
+func (p *program) trustedPolicy(vars policy.Vars, state string) (*policy.Policy, string, error) {
+	dir, err := filepath.EvalSymlinks(vars.Workspace)
 	if err != nil {
 		return nil, "", nil //nolint:nilerr // see above
 	}
@@ -94,7 +94,7 @@ func (p *program) trustedPolicy(workspace, state string) (*policy.Policy, string
 			if _, err := os.Lstat(file); err != nil {
 				continue
 			}
-			pol, err := p.trusted(file, state)
+			pol, err := p.trusted(file, state, trustVars(vars))
 			if pol != nil || err != nil {
 				return pol, file, err
 			}
@@ -111,19 +111,26 @@ func (p *program) trustedPolicy(workspace, state string) (*policy.Policy, string
 
 // trusted loads file if it is trusted as it stands. A file that was trusted
 // and has changed refuses the launch: passing over it might grant more than
-// it did.
-func (p *program) trusted(file, state string) (*policy.Policy, error) {
+// it did. The same holds for what it would have built, or used outside.
+func (p *program) trusted(file, state string, vars policy.Vars) (*policy.Policy, error) {
 	t, err := readPin(state, file)
 	if t == nil || err != nil {
 		return nil, err
 	}
+	changed := "it, or a file it extends, has changed since it was trusted"
 	pol, err := policy.Load(file)
 	if err == nil && t.holds(pol) {
-		return pol, nil
+		changed, err = t.useInputs(pol, vars)
+		switch {
+		case err != nil:
+			changed = "what it uses can't be compared with what was trusted: " + err.Error()
+		case changed == "":
+			return pol, nil
+		}
 	}
 	return nil, &policy.Refusal{
 		Reason: policy.Denied, Code: "policy_changed", Subject: file, Err: err,
-		Why: fmt.Sprintf("cannot use policy %q: it, or a file it extends, has changed since it was trusted", file),
+		Why: fmt.Sprintf("cannot use policy %q: %s", file, changed),
 		Fix: fmt.Sprintf("read it and run 'pinfold trust %s', or 'pinfold trust --forget %s'", file, file),
 	}
 }

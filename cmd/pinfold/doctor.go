@@ -130,6 +130,7 @@ func (p *program) policiesFound(state string) []doctor.PolicyFound {
 	if err != nil {
 		return nil
 	}
+	here := hereVars(dir)
 	var found []doctor.PolicyFound
 	for used := false; ; dir = filepath.Dir(dir) {
 		for _, name := range discoverable {
@@ -137,7 +138,7 @@ func (p *program) policiesFound(state string) []doctor.PolicyFound {
 			if _, err := os.Lstat(file); err != nil {
 				continue
 			}
-			pol, err := p.trusted(file, state)
+			pol, err := p.trusted(file, state, here)
 			f := doctor.PolicyFound{Path: file, Trusted: pol != nil, Used: pol != nil && !used}
 			if err != nil {
 				f.Err = asRefusal(err)

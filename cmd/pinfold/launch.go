@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -117,10 +118,11 @@ func (l *prepared) vars() policy.Vars {
 }
 
 func (l *prepared) choosePolicy(p *program, f *launchFlags, state string) error {
-	pol, file, err := p.findPolicy(f.policy, l.request.Workspace, state)
+	pol, file, err := p.findPolicy(f.policy, l.vars(), state)
 	if err != nil {
 		return err
 	}
+	l.request.Kept = slices.Concat(itself(), inputs(pol, l.vars()), ownInputs(l.vars()))
 	pol.Require = append(pol.Require, f.require...)
 	if err := chooseTier(pol, f.tier); err != nil {
 		return err

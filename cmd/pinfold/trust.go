@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -25,7 +26,8 @@ func (p *program) trustCommand() *cli.Command {
 		Name:      "trust",
 		Usage:     "let a .pinfold file be used by itself, as it stands now",
 		ArgsUsage: "FILE",
-		Description: "The policy, and every file that it extends, is pinned by digest in the state\n" +
+		Description: "The policy, every file that it extends and what it builds an image from (a\n" +
+			"Dockerfile, and all that is sent along) are pinned by digest in the state\n" +
 			"directory. A launch in that directory or beneath it then uses it without\n" +
 			"--policy, until one of the files changes.",
 		Flags: []cli.Flag{yes("forget", "take the trust back", &forget)},
@@ -37,7 +39,7 @@ func (p *program) trustCommand() *cli.Command {
 			if forget {
 				return p.forget(file)
 			}
-			return p.trust(file)
+			return p.trust(c.Context, file)
 		},
 	}
 }
@@ -46,9 +48,11 @@ func (p *program) trustCommand() *cli.Command {
 type pin struct {
 	File    string            `json:"file"`
 	Sources map[string]string `json:"sources"` // path: SHA-256 in hex
+	// Inputs are what it builds an image from, and the like: field and path.
+	Inputs map[string]string `json:"inputs,omitempty"`
 }
 
-func (p *program) trust(file string) error {
+func (p *program) trust(ctx context.Context, file string) error {
 	path, err := placeOf(file)
 	if err != nil {
 		return err
@@ -67,7 +71,11 @@ func (p *program) trust(file string) error {
 	if err != nil {
 		return err
 	}
-	if err := writePin(state, pin{File: path, Sources: digests(pol)}); err != nil {
+	inputs, err := pinInputs(ctx, pol, path, hereVars(filepath.Dir(path)))
+	if err != nil {
+		return err
+	}
+	if err := writePin(state, pin{File: path, Sources: digests(pol), Inputs: inputs}); err != nil {
 		return stateRefusal(state, "cannot keep the trust in", err)
 	}
 	_, err = fmt.Fprintf(p.Out, "trusted %s\n", oneLine(path))

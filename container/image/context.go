@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -107,6 +108,21 @@ func ignoreFile(root *os.Root, dockerfile string) (*patternmatcher.PatternMatche
 		return patternmatcher.New(patterns)
 	}
 	return patternmatcher.New(nil)
+}
+
+// LeavesOut reports whether a build of a Dockerfile is sent nothing of what
+// stands, or will, at a path in its context.
+func LeavesOut(dockerfile, path string) (out bool, err error) {
+	root, err := os.OpenRoot(filepath.Dir(dockerfile))
+	if err != nil {
+		return false, fmt.Errorf("cannot open the build's context: %w", err)
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	ignored, err := ignoreFile(root, filepath.Base(dockerfile))
+	if err != nil || ignored.Exclusions() {
+		return false, err // an exception may bring something of it back
+	}
+	return ignored.MatchesOrParentMatches(path)
 }
 
 // visit adds one entry. A directory that is left out is still looked through

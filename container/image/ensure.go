@@ -54,6 +54,9 @@ func Ensure(ctx context.Context, e Engine, s Source, o Options) (container.Image
 	if err != nil {
 		return container.Image{}, err
 	}
+	if s.trusted != "" && digest != s.trusted {
+		return container.Image{}, s.untrusted()
+	}
 	img, err := find(ctx, e, digest)
 	if err == nil || !isMissing(err) {
 		return img, err
@@ -133,6 +136,15 @@ func build(ctx context.Context, e Engine, s Source, digest string, o Options) (c
 		}
 	}
 	return find(ctx, e, digest)
+}
+
+// untrusted refuses content that isn't what was trusted with the policy.
+func (s Source) untrusted() error {
+	return &policy.Refusal{
+		Reason: policy.Denied, Code: "policy_changed", Subject: s.Context, Rule: "container.build.dockerfile",
+		Why: fmt.Sprintf("cannot build: what is in %q isn't what was trusted along with the policy", s.Context),
+		Fix: "look at what changed there, and run 'pinfold trust' for the policy again",
+	}
 }
 
 // checkBases refuses a build for which the engine would pull an image.

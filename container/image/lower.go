@@ -21,6 +21,8 @@ type Source struct {
 	name string
 	// forbidden are paths of the host that no build may see.
 	forbidden []string
+	// trusted is the only content that may be built, where it isn't "".
+	trusted string
 }
 
 // maxDockerfile bounds a Dockerfile.
@@ -45,7 +47,7 @@ func Lower(b *policy.Build, dockerfile string, forbidden []string) (Source, erro
 			Why: fmt.Sprintf("cannot read the Dockerfile %q: %v", dockerfile, err), Fix: "name an existing file of at most 1 MiB", Err: err,
 		}
 	}
-	return Source{Dockerfile: text, Context: filepath.Dir(dockerfile), name: filepath.Base(dockerfile), forbidden: slices.Clone(forbidden)}, nil
+	return Source{Dockerfile: text, Context: filepath.Dir(dockerfile), name: filepath.Base(dockerfile), forbidden: slices.Clone(forbidden), trusted: b.Trusted}, nil
 }
 
 func readDockerfile(name string) ([]byte, error) {

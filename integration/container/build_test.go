@@ -99,11 +99,53 @@ func TestBuildShowsAndRefuses(t *testing.T) {
 		p.file(p.home+"/.ssh/id", "private")
 		p.file(p.home+"/Dockerfile", "FROM "+base+"\nCOPY . /home\n")
 		home := with(map[string]any{"dockerfile": p.home + "/Dockerfile"})
+		if got := p.wrap(home, "echo ran"); got.code != 125 || got.stdout != "" || !strings.Contains(got.stderr, "context_writable") {
+			t.Error(got)
+		}
+		p.file(p.home+"/.dockerignore", "w\n")
 		if got := p.wrap(home, "cat /home/.ssh/id"); got.code != 125 || !strings.Contains(got.stderr, "context_forbidden") {
 			t.Error(got)
 		}
 		p.file(p.home+"/.dockerignore", ".ssh\nw\n")
 		if got := p.wrap(home, "ls -A /home/.ssh; cat /home/Dockerfile"); got.code != 0 || !strings.HasPrefix(got.stdout, "FROM ") {
+			t.Error(got)
+		}
+	})
+}
+
+// TestBuildKeeps: what a policy's image is built from can't be written from
+// inside, and what was trusted is all that is built.
+func TestBuildKeeps(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		p.removeBuilt()
+		ci := p.workspace + "/ci"
+		p.file(ci+"/Dockerfile", "FROM "+base+"\nCOPY said /said\n")
+		p.file(ci+"/said", "first of "+owner(t)+"\n")
+		with := map[string]any{"tier": "container", "container": map[string]any{"runtime": l.engine, "build": map[string]any{"dockerfile": "./ci/Dockerfile"}}}
+		text, err := os.ReadFile(p.policy(with))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.file(p.workspace+"/.pinfold.json", string(text))
+		if got := p.call("trust", p.workspace+"/.pinfold.json"); got.code != 0 {
+			t.Fatal(got)
+		}
+		run := func(script string) answer {
+			return p.call("wrap", "--workspace", p.workspace, "--", "/bin/sh", "-c", script)
+		}
+		got := run(`cat /said; cd ` + ci + `; echo RUN x >>Dockerfile; echo evil >said; echo evil >new; mv ../ci ../ci2; ls`)
+		if got.code != 0 || got.stdout != "first of "+owner(t)+"\nDockerfile\nsaid\n" {
+			t.Error(got)
+		}
+		p.file(ci+"/said", "second of "+owner(t)+"\n")
+		if got := run("cat /said"); got.code != 125 || !strings.Contains(got.stderr, "policy_changed") {
+			t.Error(got)
+		}
+		if got := p.call("trust", p.workspace+"/.pinfold.json"); got.code != 0 {
+			t.Fatal(got)
+		}
+		if got := run("cat /said"); got.code != 0 || got.stdout != "second of "+owner(t)+"\n" {
 			t.Error(got)
 		}
 	})
