@@ -60,7 +60,7 @@ func change(t *testing.T, cmd *exec.Cmd) int32 {
 const cldStopped = 5
 
 func stopOnce(t *testing.T, ch chan os.Signal) {
-	owe(nil).come()
+	newStopper(nil).stop()
 	// The kernel and the runtime deliver a lower number first: what had come
 	// before would be here before this one, too.
 	for _, sig := range []unix.Signal{unix.SIGWINCH, unix.SIGCONT, unix.SIGTSTP} {
@@ -73,7 +73,7 @@ func stopOnce(t *testing.T, ch chan os.Signal) {
 	}
 }
 
-// A stop ends with come's return, and not a second time with a signal,
+// A stop ends with stop's return, and not a second time with a signal,
 // which would come late: a command that was stopped again by then would be
 // continued. Afterwards signals come as before.
 func TestContinuedOnce(t *testing.T) {
@@ -96,18 +96,15 @@ func TestContinuedOnce(t *testing.T) {
 }
 
 func stopLate(t *testing.T, ch chan os.Signal) {
+	stopper := newStopper(nil)
 	if got := <-ch; got != unix.SIGTSTP {
 		t.Fatalf("got %v", got)
 	}
-	stop := owe(nil)
 	fmt.Println("told")
 	if _, err := os.Stdin.Read(make([]byte, 1)); err != nil { // it has been continued
 		t.Fatal(err)
 	}
-	stop.come()
-	if got := lastTaken(); got != unix.SIGCONT {
-		t.Fatalf("%v is noted as the last", got)
-	}
+	stopper.stop()
 }
 
 // A process that is continued between being told to stop and doing so goes

@@ -63,10 +63,11 @@ func (p *Process) forward(sig unix.Signal) {
 	}
 }
 
-// told is the stop that this process was told, and the command by it.
+// told is what this process was told.
 type told struct {
-	stop      *ownStop // nil: none
-	overtaken bool     // both were continued, but the command's may be reported yet
+	stopper   *stopper // nil: signals aren't taken
+	stop      bool     // to stop, and so was the command
+	overtaken bool     // both were continued, but the command's stop may be reported yet
 }
 
 // suspend stops the command's process group as a terminal would, then this
@@ -80,13 +81,12 @@ func (p *Process) suspend() {
 	if lastTaken() == unix.SIGCONT {
 		return
 	}
-	p.told.stop.drop()
-	p.told = told{stop: owe(p.done)}
+	p.told.stop, p.told.overtaken = true, false
 	waits := p.relay.hasInput() && !p.isStopped()
 	p.signalGroup(unix.SIGTSTP)
 	if !waits {
 		p.relay.leave()
-		p.stopOwed()
+		p.stopSelf()
 		p.resume()
 	}
 }
@@ -110,12 +110,10 @@ func (p *Process) stopped() {
 	}
 	late := p.told.overtaken && p.relay.waits()
 	p.told.overtaken = false
-	if p.forwarder != nil && !late {
+	if p.told.stopper != nil && !late {
 		p.relay.settle()
 		p.relay.leave()
-		if !p.stopOwed() {
-			stopGroup()
-		}
+		p.stopSelf()
 	}
 	p.resume()
 }
@@ -127,24 +125,22 @@ func (p *Process) wanted() {
 	p.jobs.Lock()
 	defer p.jobs.Unlock()
 	p.relay.want()
-	if p.forwarder != nil && lastTaken() == unix.SIGTSTP {
-		if p.told.stop == nil {
-			p.told.stop = owe(p.done)
-		}
+	if p.told.stopper != nil && lastTaken() == unix.SIGTSTP {
+		p.told.stop = true
 		p.relay.leave()
-		p.stopOwed()
+		p.stopSelf()
 	}
 	p.resume()
 }
 
-// stopOwed stops this process if it was told to, and reports that.
-func (p *Process) stopOwed() bool {
-	if p.told.stop == nil {
-		return false
+// stopSelf stops this process as it was told, or else the whole group.
+func (p *Process) stopSelf() {
+	if p.told.stop {
+		p.told.stop = false
+		p.told.stopper.stop()
+		return
 	}
-	p.told.stop.come()
-	p.told.stop = nil
-	return true
+	p.told.stopper.group()
 }
 
 // continued is for a supervisor that somebody else had stopped, or that is told
@@ -152,10 +148,10 @@ func (p *Process) stopOwed() bool {
 func (p *Process) continued() {
 	p.jobs.Lock()
 	defer p.jobs.Unlock()
-	if p.told.stop != nil {
-		p.told.stop.drop()
-		p.told = told{overtaken: true}
+	if p.told.stop {
+		p.told.stop, p.told.overtaken = false, true
 	}
+	p.told.stopper.again()
 	p.resume()
 }
 

@@ -55,88 +55,94 @@ func stopSignals() []unix.Signal {
 	return []unix.Signal{unix.SIGTSTP}
 }
 
-// ownStop is a stop of this process that it was told and that is yet to come.
-// Meanwhile it may be continued: a shell whose job is the parent of this
-// process sees that one's stop at once, and has no reason to continue the group
-// again. So the stop waits in a thread that blocks it, where the kernel takes
-// it away with any SIGCONT (signal(7), "Stop and continue").
-type ownStop struct {
-	due  chan bool // whether it comes
-	over chan struct{}
+// stopper stops this process. A shell whose job is the parent of this process
+// sees that one's stop at once, and may continue the group before it is this
+// one's turn; it has no reason to do so again. So a stop always waits in a
+// thread that blocks it, from before the first one is told: the kernel takes it
+// away with any SIGCONT (signal(7), "Stop and continue"), and what is left of
+// it when this process is ready to stop is a stop that still holds.
+type stopper struct {
+	ask  chan func(mask *unix.Sigset_t)
+	done <-chan struct{}
 }
 
-// owe has a stop wait until done.
-func owe(done <-chan struct{}) *ownStop {
-	s := &ownStop{due: make(chan bool), over: make(chan struct{})}
-	waits := make(chan struct{})
-	go s.hold(waits, done)
-	<-waits
+// newStopper has a stop wait until done.
+func newStopper(done <-chan struct{}) *stopper {
+	s := &stopper{ask: make(chan func(*unix.Sigset_t)), done: done}
+	go onThread(s.run)
+	s.again()
 	return s
 }
 
-func (s *ownStop) hold(waits chan<- struct{}, done <-chan struct{}) {
-	defer close(s.over)
-	onThread(func(mask *unix.Sigset_t) {
-		pend()
-		close(waits)
-		comes := false
+func (s *stopper) run(mask *unix.Sigset_t) {
+	for {
 		select {
-		case comes = <-s.due:
-		case <-done:
-		}
-		// Who had taken a SIGCONT before the stop waited has noted it by now.
-		if comes && lastTaken() != unix.SIGCONT && isPending(unix.SIGTSTP) {
-			stopNow(mask, false)
+		case do := <-s.ask:
+			do(mask)
+		case <-s.done:
+			takePending(unix.SIGTSTP)
 			return
 		}
-		takePending(unix.SIGTSTP)
+	}
+}
+
+func (s *stopper) do(f func(mask *unix.Sigset_t)) {
+	over := make(chan struct{})
+	select {
+	case s.ask <- func(mask *unix.Sigset_t) { f(mask); close(over) }:
+		<-over
+	case <-s.done:
+	}
+}
+
+// again is for a process that was continued: the next stop waits.
+func (s *stopper) again() { s.do(func(*unix.Sigset_t) { pend() }) }
+
+// stop stops this process, unless it was continued since it was told to. It
+// returns when that is over, or at once in an orphaned process group, where
+// the kernel skips SIGTSTP's default action: nobody could continue it.
+func (s *stopper) stop() {
+	s.do(func(mask *unix.Sigset_t) {
+		if lastTaken() != unix.SIGCONT && isPending(unix.SIGTSTP) {
+			stopNow(mask, false)
+			pend()
+		}
 	})
 }
 
-// come stops this process, unless it was continued since. It returns when that
-// is over, or at once in an orphaned process group, where the kernel skips
-// SIGTSTP's default action: nobody could continue it.
-func (s *ownStop) come() { s.end(true) }
-
-// drop is for a stop that is not to come any more. A nil one is none.
-func (s *ownStop) drop() {
-	if s != nil {
-		s.end(false)
-	}
-}
-
-func (s *ownStop) end(comes bool) {
-	select {
-	case s.due <- comes:
-	case <-s.over:
-	}
-	<-s.over
+// group stops this process with all others of its group.
+func (s *stopper) group() {
+	s.do(func(mask *unix.Sigset_t) {
+		stopGroup(mask)
+		pend()
+	})
 }
 
 // stopGroup stops this process with all others of its group, as the outer
-// terminal would have done, after Ctrl-Z in the inner one. It returns as come
+// terminal would have done, after Ctrl-Z in the inner one. It returns as stop
 // does. Whoever sees the others stop and continues them continues this one,
-// whose own stop waits by then.
-func stopGroup() {
-	onThread(func(mask *unix.Sigset_t) {
-		var stop sigaction
-		if rtSigaction(unix.SIGTSTP, nil, &stop) != nil || stop.handler == sigIgnore {
-			return
-		}
-		// What comes back from the group is ignored: one stop is enough.
-		_ = rtSigaction(unix.SIGTSTP, &sigaction{handler: sigIgnore}, nil)
-		pend()
-		stopNow(mask, true)
-		_ = rtSigaction(unix.SIGTSTP, &stop, nil)
-	})
+// whose own stop waits by then. Call it by onThread.
+func stopGroup(mask *unix.Sigset_t) {
+	var stop sigaction
+	if rtSigaction(unix.SIGTSTP, nil, &stop) != nil || stop.handler == sigIgnore {
+		return
+	}
+	// What comes back from the group is ignored: one stop is enough.
+	_ = rtSigaction(unix.SIGTSTP, &sigaction{handler: sigIgnore}, nil)
+	pend()
+	stopNow(mask, true)
+	_ = rtSigaction(unix.SIGTSTP, &stop, nil)
 }
+
+// jobSignals are what a stop's thread blocks.
+func jobSignals() unix.Sigset_t { return sigset(unix.SIGTSTP, unix.SIGCONT) }
 
 // onThread runs do in a thread that blocks SIGTSTP and SIGCONT; mask is what
 // it blocks otherwise.
 func onThread(do func(mask *unix.Sigset_t)) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	block, mask := sigset(unix.SIGTSTP, unix.SIGCONT), unix.Sigset_t{}
+	block, mask := jobSignals(), unix.Sigset_t{}
 	_ = unix.PthreadSigmask(unix.SIG_BLOCK, &block, &mask) // fails for bad arguments only
 	do(&mask)
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &mask, nil)
@@ -168,6 +174,8 @@ func stopNow(mask *unix.Sigset_t, group bool) {
 	}
 	_ = rtSigaction(unix.SIGTSTP, &sigaction{handler: sigDefault}, &stop)
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, mask, nil) // here
+	block := jobSignals()
+	_ = unix.PthreadSigmask(unix.SIG_BLOCK, &block, nil)
 	lastJobSignal.Store(int32(unix.SIGCONT))
 	_ = rtSigaction(unix.SIGTSTP, &stop, nil)
 	_ = rtSigaction(unix.SIGCONT, &cont, nil)

@@ -95,6 +95,9 @@ func startRun(ctx context.Context, l *Launch, o StartOptions) (*Process, error) 
 	}
 	p := s.Process
 	p.output.start()
+	if o.Forward {
+		p.told.stopper = newStopper(p.done)
+	}
 	p.carried.Start()
 	if l.Limits.IdleTimeout > 0 {
 		go p.watchIdle(ctx)

@@ -69,7 +69,7 @@ func (t *Terminal) Stopped(resume func()) {
 	defer t.jobs.Unlock()
 	t.relay.settle()
 	t.relay.leave()
-	stopGroup()
+	onThread(stopGroup)
 	t.relay.comeBack(resume)
 }
 
