@@ -42,6 +42,20 @@ func (d *Decider) helloFor(t Target, v Verdict) *helloCheck {
 	return nil
 }
 
+// refusePlain is what a plain request is refused for where a flow must be TLS:
+// it would go up as it is.
+func (d *Decider) refusePlain(t Target, v Verdict) *Error {
+	h := d.helloFor(t, v)
+	if h == nil {
+		return nil
+	}
+	e := h.judge("", errNotTLS)
+	if e != nil {
+		e.Target = t.String()
+	}
+	return e
+}
+
 // The bounds of a client's first message: five records are more than any
 // client makes of it, and post-quantum key shares and ECH need some 2 KiB.
 const (

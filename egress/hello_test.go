@@ -191,3 +191,40 @@ func openBy(t *testing.T, l *lab, front string, port uint16) (*net.TCPConn, io.R
 	t.Cleanup(func() { conn.Close() })
 	return conn, conn
 }
+
+// A plain request goes up as it is, so it is no way around the check.
+func TestPlainRequestWhereTLSIs(t *testing.T) {
+	t.Parallel()
+	yes, no := true, false
+	for name, tc := range map[string]tlsCase{
+		"a name":             {nil, 443, nil, nil, egress.CodeNotTLS},
+		"every port":         {nil, 443, &yes, nil, egress.CodeNotTLS},
+		"said to be":         {nil, 443, nil, &yes, egress.CodeNotTLS},
+		"said not to be":     {nil, 443, nil, &no, egress.CodeAllowed},
+		"switched off":       {nil, 443, &no, nil, egress.CodeAllowed},
+		"another port":       {nil, 80, nil, nil, egress.CodeAllowed},
+		"another, all ports": {nil, 8080, &yes, nil, egress.CodeAllowed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, labConfig{})
+			list := patterns(t, []string{"front.example"})
+			list[0].TLS = tc.tls
+			d := egress.NewDecider(policy.Network{Allow: list, VerifyTLSName: tc.verify})
+			l.server.Decider, l.server.Dialer.Decider = d, d
+			l.raw("front.example", int(tc.port), func(c net.Conn) {
+				io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+				c.(*net.TCPConn).CloseWrite()
+				io.Copy(io.Discard, c)
+			})
+			got := fronts["http"](l, testCase{host: "front.example", port: tc.port})
+			if dialed := len(l.net.dials()); got != tc.want || (dialed > 0) != (tc.want == egress.CodeAllowed) {
+				t.Errorf("answered %s after %d dials, wanted %s", got, dialed, tc.want)
+			}
+			ev := l.events.wait(t, func(e event.Event) bool { return e.Via == "http" })
+			if ev.Reason != tc.want || ev.Target != l.target(tc.port) {
+				t.Errorf("event %+v, wanted reason %s", ev, tc.want)
+			}
+		})
+	}
+}

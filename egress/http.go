@@ -105,6 +105,9 @@ func (c *client) servePlain(h *head, req *http.Request) bool {
 	if e := v.err(t); e != nil {
 		return c.refuse(f, e, h.method, keep)
 	}
+	if e := c.s.Decider.refusePlain(t, v); e != nil {
+		return c.refuse(f, e, h.method, keep)
+	}
 	x := c.newExchange(h, req, f, v)
 	defer x.cancel(nil)
 	return x.run()
