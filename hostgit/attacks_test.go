@@ -342,6 +342,10 @@ func TestTreesOwnPrograms(t *testing.T) {
 	if code := codeOf(t, err); code != "git_untrusted" {
 		t.Errorf("refused with %s: %v", code, err)
 	}
+	_, err = hostgit.Prepare(t.Context(), f.top, []string{"status"}, append(slices.Clone(f.env), "GIT_EXEC_PATH="+planted))
+	if code := codeOf(t, err); code != "git_untrusted" {
+		t.Errorf("its parts: refused with %s: %v", code, err)
+	}
 	if got := f.sprung(); len(got) > 0 {
 		t.Errorf("executed: %v", got)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,9 +35,13 @@ func Prepare(ctx context.Context, dir string, args, env []string) (*Command, err
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	own, rest := split(args)
-	git, path, err := locate(lookup(env, "PATH"), untrusted(dir, own, env))
+	trees := untrusted(dir, own, env)
+	git, path, err := locate(lookup(env, "PATH"), trees)
 	if err != nil {
 		return nil, err
+	}
+	if parts := lookup(env, "GIT_EXEC_PATH"); parts != "" && (!filepath.IsAbs(parts) || !usable(parts, within(trees))) {
+		return nil, refusal(policy.Unavailable, "git_untrusted", parts, fmt.Sprintf("cannot use the parts of git in %q: others may write there", parts), "unset GIT_EXEC_PATH")
 	}
 	p := newPreparation(ctx, git, dir, append(clean(env), "PATH="+path))
 	p.where = located(own)

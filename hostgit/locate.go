@@ -70,12 +70,17 @@ func join(at, path string) string {
 	return filepath.Join(at, path)
 }
 
+// within tells of a path whether it lies in one of some trees.
+func within(trees []string) func(string) bool {
+	return func(p string) bool {
+		return slices.ContainsFunc(trees, func(tree string) bool { return beneath(p, tree) })
+	}
+}
+
 // locate finds git on the PATH, and what of the PATH git and what it starts
 // may use: a pager or an editor of the tree's is no better than a git.
 func locate(path string, trees []string) (git, rest string, err error) {
-	forbidden := func(p string) bool {
-		return slices.ContainsFunc(trees, func(tree string) bool { return beneath(p, tree) })
-	}
+	forbidden := within(trees)
 	var passed, kept []string
 	for _, dir := range filepath.SplitList(path) {
 		if usable(dir, forbidden) {
