@@ -11,7 +11,8 @@ import (
 	"pinfold/policy"
 )
 
-// eventsGrace is how long the end of a run waits for whoever reads events.
+// eventsGrace is how long the end of a run waits for whoever reads events, or
+// the result.
 const eventsGrace = 2 * time.Second
 
 // openEvents starts writing events where --events says.

@@ -2,9 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
+	"time"
 )
 
 // resultSink is where --result goes. A file is written whole under another
@@ -53,6 +56,49 @@ func (s *resultSink) openSpecial(info os.FileInfo) (err error) {
 	return err
 }
 
+// errUnread is a result that is left unread in part.
+var errUnread = errors.New("read it while pinfold runs, or name a file")
+
+// resultChunk is what a pipe takes at once that anything has been read of,
+// pipe(7).
+const resultChunk = 4 << 10
+
+// put writes the result. A pipe takes some 64 KiB: who reads it only after
+// pinfold has ended would be waited for without end, so that has the bound of
+// events, from the last time that something was read.
+func (s *resultSink) put(text []byte) error {
+	if info, err := s.file.Stat(); err == nil && info.Mode().IsRegular() {
+		_, err = s.file.Write(text)
+		return err
+	}
+	written, given := make(chan error), make(chan struct{})
+	defer close(given)
+	go func() {
+		defer close(written)
+		for chunk := range slices.Chunk(text, resultChunk) {
+			_, err := s.file.Write(chunk)
+			select {
+			case written <- err:
+			case <-given:
+				return
+			}
+		}
+	}()
+	bound := time.NewTimer(eventsGrace)
+	defer bound.Stop()
+	for chunks := 0; ; chunks++ {
+		select {
+		case err, more := <-written:
+			if err != nil || !more {
+				return err
+			}
+			bound.Reset(eventsGrace)
+		case <-bound.C:
+			return fmt.Errorf("nobody read more than the first %d of %d bytes for %v: %w", chunks*resultChunk, len(text), eventsGrace, errUnread)
+		}
+	}
+}
+
 // write writes the result and closes.
 func (s *resultSink) write(text []byte) error {
 	if s.file == nil {
@@ -60,7 +106,10 @@ func (s *resultSink) write(text []byte) error {
 			return err
 		}
 	}
-	_, err := s.file.Write(text)
+	err := s.put(text)
+	if errors.Is(err, errUnread) {
+		return err // its descriptor is still being written to
+	}
 	err = errors.Join(err, s.file.Close())
 	if s.temporary == "" {
 		return err
