@@ -1,8 +1,6 @@
 package persist
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -129,13 +127,12 @@ func runs(file string) bool {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
-	lines := bufio.NewScanner(bytes.NewReader(b))
-	for lines.Scan() {
-		if word, _, _ := strings.Cut(strings.TrimLeft(lines.Text(), " \t"), " "); word == "exec" || word == "x" || strings.HasPrefix(word, "exec\t") || strings.HasPrefix(word, "x\t") {
+	for line := range strings.Lines(string(b)) {
+		if word := strings.Fields(line); len(word) > 0 && (word[0] == "exec" || word[0] == "x") {
 			return true
 		}
 	}
-	return err != nil || lines.Err() != nil
+	return err != nil
 }
 
 // knownStrategy reports whether a rebase goes on with a merge strategy of

@@ -26,7 +26,7 @@ func (s *search) cut() {
 	}
 	s.Partial = true
 	keep := share(s.kinds, maxFindings)
-	slices.SortStableFunc(s.Findings, before)
+	slices.SortFunc(s.Findings, before)
 	s.Findings = slices.DeleteFunc(s.Findings, func(f Finding) bool {
 		keep[f.What]--
 		return keep[f.What] < 0
@@ -89,7 +89,7 @@ func (r Report) Telling(n int) []Finding {
 		rank[k] = i
 	}
 	all := slices.Clone(r.Findings)
-	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Or(rank[a.What]-rank[b.What], before(a, b)) })
+	slices.SortFunc(all, func(a, b Finding) int { return cmp.Or(rank[a.What]-rank[b.What], before(a, b)) })
 	var first, more []Finding
 	for i, f := range all {
 		if i == 0 || all[i-1].What != f.What {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,10 +111,10 @@ func (w *Watch) Report(roots []string, budget time.Duration) Report {
 // it is looked at with that.
 func (s *search) inGit(root string) bool {
 	for dir := root; dir != "/" && dir != "."; dir = filepath.Dir(dir) {
-		if filepath.Base(dir) == ".git" && slices.ContainsFunc(slices.Collect(maps.Keys(s.seen)), func(r string) bool {
-			return r != root && strings.HasPrefix(dir, strings.TrimSuffix(r, "/")+"/")
-		}) {
-			return true
+		for r := range s.seen {
+			if filepath.Base(dir) == ".git" && r != root && strings.HasPrefix(dir, strings.TrimSuffix(r, "/")+"/") {
+				return true
+			}
 		}
 	}
 	return false
