@@ -3,10 +3,10 @@ package policy
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // ReadInput reads at most limit bytes of a file that somebody named or that
@@ -14,26 +14,34 @@ import (
 // shell's <(…) is a pipe). Another kind could take for ever, or be written by
 // anybody at any time.
 func ReadInput(path string, limit int64) ([]byte, error) {
-	flags := os.O_RDONLY
 	own := isDescriptor(path)
-	if !own {
-		flags |= syscall.O_NONBLOCK // open(2) of a FIFO waits for a writer
+	if err := regularFile(os.Stat(path)); err != nil && !own {
+		return nil, err // before it is opened: that of a FIFO waits for a writer
 	}
-	f, err := os.OpenFile(path, flags, 0)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
+	if err := regularFile(f.Stat()); err != nil && (!own || errors.Is(err, errDirectory)) {
 		return nil, err
-	case info.IsDir():
-		return nil, errors.New("it is a directory")
-	case !own && !info.Mode().IsRegular():
-		return nil, errors.New("it is no regular file")
 	}
 	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+var errDirectory = errors.New("it is a directory")
+
+// regularFile refuses what isn't a regular file.
+func regularFile(info fs.FileInfo, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return errDirectory
+	case !info.Mode().IsRegular():
+		return errors.New("it is no regular file")
+	}
+	return nil
 }
 
 // maxLinks is how many links a path may cross, path_resolution(7).
