@@ -99,24 +99,27 @@ func (p *program) writers() ([]writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := recover.Survey(state, nil)
+	records, err := plan.Records(state)
 	if err != nil {
 		return nil, err
 	}
 	var out []writer
-	for i := range list {
-		alive := list[i].State == recover.Running || list[i].State == recover.Starting || list[i].Why != ""
-		if !alive || list[i].Exit != nil {
+	for _, record := range records {
+		if _, err := os.Lstat(filepath.Join(record, "exit")); err == nil {
+			continue // it has ended, and there may be thousands
+		}
+		i := recover.Look(record)
+		if i.Exit != nil || i.State != recover.Running && i.State != recover.Starting && i.Why == "" {
 			continue
 		}
-		w, err := writerOf(list[i])
+		w, err := writerOf(i)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // no plan yet, or removed: nothing runs
 		}
 		if err != nil {
 			return nil, &policy.Refusal{
-				Reason: policy.Denied, Code: "git_busy", Subject: list[i].Record,
-				Why: fmt.Sprintf("cannot tell where the launch of record %q may write: %v", list[i].Record, err),
+				Reason: policy.Denied, Code: "git_busy", Subject: i.Record,
+				Why: fmt.Sprintf("cannot tell where the launch of record %q may write: %v", i.Record, err),
 				Fix: "see pinfold ps; pinfold reap takes away what has ended", Err: err,
 			}
 		}
