@@ -205,3 +205,31 @@ func TestTrial(t *testing.T) {
 		t.Error("there is a program for a machine that nobody wrote one for")
 	}
 }
+
+// TestLeavesOut: only what no exception can bring back is left out for sure.
+func TestLeavesOut(t *testing.T) {
+	t.Parallel()
+	for ignored, want := range map[string]bool{"": false, "src\n": true, "s*\n": true, "*\n": true, "src/a\n": false, "src\n!src/b\n": false, "*\n!Dockerfile\n": false} {
+		dir := t.TempDir()
+		write(t, dir, "Dockerfile", "FROM a\n")
+		write(t, dir, ".dockerignore", ignored)
+		if got, err := image.LeavesOut(dir+"/Dockerfile", "src"); err != nil || got != want {
+			t.Errorf("%q leaves it out: %t, %v", ignored, got, err)
+		}
+	}
+}
+
+// TestTrustedContent: where a policy was trusted with what it builds from,
+// nothing else is looked for or built.
+func TestTrustedContent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "Dockerfile", "FROM a\n")
+	b := &policy.Build{Dockerfile: &policy.PathRule{}}
+	b.Trusted = digest(t, lower(t, b, dir+"/Dockerfile"))
+	write(t, dir, "planted", "x")
+	_, err := image.Ensure(t.Context(), nil, lower(t, b, dir+"/Dockerfile"), image.Options{})
+	if r, ok := errors.AsType[*policy.Refusal](err); !ok || r.Code != "policy_changed" {
+		t.Errorf("got %v", err)
+	}
+}
