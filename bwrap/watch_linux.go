@@ -58,22 +58,31 @@ func newTaker(p *Process) (*taker, error) {
 	return t, err
 }
 
-// take clears every watched name that is taken.
-func (t *taker) take() *loss {
+// take clears every watched name that is taken. One that can't be cleared, or
+// one too many, leaves no other as it is.
+func (t *taker) take() (first *loss) {
 	for _, w := range t.watches {
-		list, err := victims(w)
-		for _, v := range list {
-			if err == nil {
-				err = t.clear(w, v)
-			}
-			v.close()
+		if l := t.takeOne(w); l != nil && first == nil {
+			first = l
 		}
-		if err != nil {
-			return &loss{"name_not_cleared", w.Path, fmt.Sprintf("something was made there that can't be taken away: %v", err)}
+	}
+	return first
+}
+
+func (t *taker) takeOne(w guard.Watch) *loss {
+	list, err := victims(w)
+	for _, v := range list {
+		if err == nil {
+			err = t.clear(w, v)
 		}
-		if t.count += len(list); t.count > maxTaken {
-			return &loss{"name_not_cleared", w.Path, fmt.Sprintf("something was made there, or under another such name, %d times", t.count)}
-		}
+		v.close()
+	}
+	t.count += len(list)
+	switch {
+	case err != nil:
+		return &loss{"name_not_cleared", w.Path, fmt.Sprintf("something was made there that can't be taken away: %v", err)}
+	case len(list) > 0 && t.count > maxTaken:
+		return &loss{"name_not_cleared", w.Path, fmt.Sprintf("something was made there, or under another such name, %d times", t.count)}
 	}
 	return nil
 }
