@@ -10,11 +10,12 @@ import (
 
 // again asks whether the launch is to be made anew. That is a question only
 // where bubblewrap ended before anything came out of the sandbox, so that not
-// even the stub has run; cause decides nothing but that.
+// even the stub has run; cause decides nothing but that. A bubblewrap that had
+// done everything may not have been let execute a file without a name.
 func (s *launcher) again(cause error) bool {
 	r, ok := errors.AsType[*policy.Refusal](cause)
 	early := ok && r.Code == "bwrap_failed" && s.monitor != nil && !s.monitor.settled && s.used.OOMKills == 0
-	return early && s.o.Again != nil && s.o.Again(cause)
+	return early && s.o.Again != nil && s.o.Again(s.unrun && s.launch.Stub == StubFile)
 }
 
 // MountTable notices that the mounts of this process's namespace change.

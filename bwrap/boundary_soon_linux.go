@@ -15,8 +15,9 @@ import (
 type pendingBoundary struct {
 	b      *boundary
 	err    error
-	filter int // hangs up once bubblewrap has read its filter, or -1
-	init   int // whose boundary was looked at, or 0
+	filter int  // hangs up once bubblewrap has read its filter, or -1
+	read   bool // it has, and has closed it
+	init   int  // whose boundary was looked at, or 0
 	// let: the stub need not wait with its comparison.
 	let  bool
 	done chan struct{}
@@ -83,6 +84,7 @@ func (w *pendingBoundary) take() (*boundary, error) {
 		return nil, errors.New("internal error: no watch was begun")
 	}
 	if w.filter >= 0 {
+		w.read = wasRead(w.filter)
 		_ = unix.Shutdown(w.filter, unix.SHUT_RDWR) // some other bubblewrap may keep it
 	}
 	<-w.done
@@ -98,7 +100,19 @@ func (s *launcher) abandonWatch() error {
 		return nil
 	}
 	b, _ := w.take()
+	s.unrun = w.read
 	return b.abandon()
+}
+
+// wasRead reports whether the other end was read to its end before it was
+// closed: one that is closed before that resets the connection (unix(7)).
+func wasRead(end int) bool {
+	hung := []unix.PollFd{{Fd: int32(end)}}
+	if n, err := unix.Poll(hung, 0); err != nil || n == 0 || hung[0].Revents&unix.POLLHUP == 0 {
+		return false
+	}
+	reset, err := unix.GetsockoptInt(end, unix.SOL_SOCKET, unix.SO_ERROR)
+	return err == nil && reset == 0
 }
 
 // watchBoundary begins to watch. It is called while the stub waits for its Go.

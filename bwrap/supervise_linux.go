@@ -33,6 +33,7 @@ type launcher struct {
 	pending  *pendingBoundary // until the Process has it
 	outcome  chan egressResult
 	compares bool // the stub has been let go
+	unrun    bool // bubblewrap had read its filter, the last thing before the stub, and then ended
 	released bool
 }
 

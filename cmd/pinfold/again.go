@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,9 @@ type again struct {
 	guarded  *guarded
 	places   places // of the first look
 	made     int    // how often the launch was made anew
-	changed  string // the path that isn't what it was, "" for the mounts
+	changed  string // the path that isn't what it was
+	moved    bool   // the host's mounts have changed
+	plain    bool   // the stub needs a file
 	wanted   bool   // once more
 }
 
@@ -63,17 +64,22 @@ func (r *oneRun) endLook() {
 }
 
 // mayTryAgain is asked once a launch has failed, before its record says so.
-func (r *oneRun) mayTryAgain(error) bool {
+// unrun: the stub may not be run without a file, which some security module
+// forbids; that is tried once.
+func (r *oneRun) mayTryAgain(unrun bool) bool {
 	if r.again.made >= maxAgain {
 		return false
 	}
 	r.again.changed = r.again.guarded.grant.Changed()
-	if !r.again.mounts.Changed() && r.again.changed == "" {
+	r.again.moved = r.again.mounts.Changed()
+	if !r.again.moved && r.again.changed == "" && (!unrun || r.again.plain) {
 		return false
 	}
 	if sent, err := r.record.Stop(); err != nil || sent != "" {
 		return false // somebody else has ended it
 	}
+	r.again.plain = r.again.plain || unrun
+	r.again.prepared.plainStub = r.again.plain
 	r.again.made++
 	r.again.wanted = true
 	return true
@@ -90,16 +96,23 @@ func (r *oneRun) anew(ctx context.Context, failed error) error {
 		return errors.Join(err, r.record.WriteExit(plan.Exit{Time: time.Now(), Code: exitRefused, Reason: endOf(err)}))
 	}
 	r.outcome.result.Attempts = r.again.made + 1
-	what := "the host's mounts"
-	if r.again.changed != "" {
-		what = strconv.Quote(r.again.changed)
-	}
-	r.p.notice("bubblewrap failed while %s changed: starting again", what)
+	what, target := r.again.cause()
+	r.p.notice("bubblewrap failed %s: starting again", what)
 	if r.events != nil {
-		target := cmp.Or(r.again.changed, "mounts")
 		r.events.Emit(event.Event{Kind: event.Boundary, Action: event.Noticed, Target: target, Reason: "launched_again"})
 	}
 	return nil
+}
+
+// cause is why the launch is made anew: in words, and as an event's target.
+func (a *again) cause() (what, target string) {
+	switch {
+	case a.changed != "":
+		return "while " + strconv.Quote(a.changed) + " changed", a.changed
+	case a.moved:
+		return "while the host's mounts changed", "mounts"
+	}
+	return "when it was to run a program that has no file", "stub"
 }
 
 // guardAnew replaces the launch by one that the guard has let through now.

@@ -48,6 +48,7 @@ func (l *prepared) translate(ahead *bwrap.Ahead, grant *guard.Grant) (boundary, 
 	if err != nil {
 		return nil, err
 	}
+	machine.RunsMemfd = machine.RunsMemfd && !l.plainStub
 	self, err := os.Executable()
 	if err != nil {
 		self = "" // ssh is left as it is

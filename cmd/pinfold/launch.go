@@ -67,6 +67,8 @@ type prepared struct {
 	fresh  []bwrap.Fresh
 	locks  []*os.File
 	cgroup string // --cgroup
+	// plainStub: the stub needs a file inside.
+	plainStub bool
 	// dirs are a container's, as long as they are nobody else's to remove.
 	dirs launch.Dirs
 	// recordMade: --record named a directory that wasn't there, and is now.
