@@ -42,7 +42,8 @@ func (p *containerProver) proveInside() (err error) {
 		return err
 	}
 	return p.steps([]step{
-		{ProofMaps, p.proveMaps}, {ProofMounts, p.proveContainerMounts},
+		{ProofMaps, p.proveMaps},
+		{ProofMounts, p.proveContainerMounts},
 		{ProofCanaries, func() error { return proveCanaries(p.stored) }},
 	})
 }
