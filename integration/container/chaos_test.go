@@ -163,19 +163,21 @@ func (r *oneRound) kill(c *chaosRun) bool {
 }
 
 func (r *oneRound) inContainer(c *chaosRun) int {
-	for _, s := range c.containers(c.t.Context()) {
-		r.marks = append(r.marks, s.Ref.ID)
-		switch {
-		case s.Pid <= 1:
-			return 0
-		case r.victim == "minder":
-			return parentOf(s.Pid)
-		case r.victim == "command":
-			return firstChild(s.Pid)
-		}
-		return s.Pid
+	list := c.containers(c.t.Context())
+	if len(list) == 0 {
+		return 0
 	}
-	return 0
+	s := list[0]
+	r.marks = append(r.marks, s.Ref.ID)
+	switch {
+	case s.Pid <= 1:
+		return 0
+	case r.victim == "minder":
+		return parentOf(s.Pid)
+	case r.victim == "command":
+		return firstChild(s.Pid)
+	}
+	return s.Pid
 }
 
 // firstChild is a child of a process, of whichever thread.
