@@ -55,7 +55,28 @@ func (c *control) until(ctx context.Context) (stop func()) {
 }
 
 // receive takes one packet. Its descriptors are the caller's to close.
-func (c *control) receive() (*packet, error) {
+func (c *control) receive() (*packet, error) { return c.take(true) }
+
+// lastWord is the failure that the stub has told of, if it has, or nil.
+func (c *control) lastWord() error {
+	for range maxUnread {
+		pk, err := c.take(false)
+		if err != nil {
+			return nil
+		}
+		pk.close()
+		if err := pk.failure(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxUnread is more packets than a stub sends before its command.
+const maxUnread = 8
+
+// take takes one packet, if there is one or when one comes.
+func (c *control) take(wait bool) (*packet, error) {
 	conn, err := c.f.SyscallConn()
 	if err != nil {
 		return nil, fmt.Errorf("cannot hear the stub: %w", err)
@@ -70,7 +91,7 @@ func (c *control) receive() (*packet, error) {
 			// ECONNRESET says once that the stub has ended without reading all that
 			// was sent. What it said before still waits.
 			if !errors.Is(rerr, unix.EINTR) && !errors.Is(rerr, unix.ECONNRESET) {
-				return !errors.Is(rerr, unix.EAGAIN)
+				return !wait || !errors.Is(rerr, unix.EAGAIN)
 			}
 		}
 	})

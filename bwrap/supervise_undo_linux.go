@@ -17,6 +17,9 @@ func (s *launcher) brokeOff(ctx context.Context, cause error) error {
 	if errors.Is(cause, os.ErrDeadlineExceeded) && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if err := s.Process.control.lastWord(); err != nil {
+		return err
+	}
 	s.Process.control.close() // a stub that waits gives up
 	isClosed := errors.Is(cause, errClosed)
 	s.monitor.settled = s.monitor.settled || !isClosed
@@ -27,7 +30,12 @@ func (s *launcher) brokeOff(ctx context.Context, cause error) error {
 	return bwrapError(s.launch.Plan.Tool.Path, how(s.monitor.status), captured(s.capture))
 }
 
+// stubError is what the supervisor makes of a stub that isn't as it should be,
+// unless it has said itself why: it may have ended by the time it is looked at.
 func (s *launcher) stubError(what string, cause error) error {
+	if err := s.Process.control.lastWord(); err != nil {
+		return err
+	}
 	return stubError(what, cause, captured(s.capture))
 }
 
