@@ -42,7 +42,7 @@ func workspace(t *testing.T, do func(string) error) (dir string, launch func(nam
 	return dir, func(name string) (*Grant, error) {
 		h := thisHost()
 		h.fs = &fleeting{h.fs, dir + "/" + name, do}
-		return newGate(h, p, Request{Argv: []string{"true"}, Dir: dir, Workspace: dir}, nil).launch(t.Context())
+		return newGate(h, p, Request{Argv: []string{"true"}, Dir: dir, Workspace: dir, UID: os.Getuid(), GID: os.Getgid()}, nil).launch(t.Context())
 	}
 }
 

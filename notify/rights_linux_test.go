@@ -14,7 +14,7 @@ import (
 func TestRootsRightsReachNothing(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
-		t.Skip("an ordinary user has no rights that its commands lack")
+		t.Skip("only root can have rights that its commands lack")
 	}
 	for _, all := range []bool{true, false} {
 		dir := newSandbox(t).dir
