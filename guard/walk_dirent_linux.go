@@ -21,8 +21,8 @@ func nameOf(entry []byte) []byte {
 }
 
 // remember notes what a directory is called, and in which other one.
-func (k *worker) remember(in, ino uint64, name []byte) {
+func (k *worker) remember(in, ino uint64, name string) {
 	if k.w.req.seed != (maphash.Seed{}) && len(k.out.dirs) <= maxDirectories {
-		k.out.dirs = append(k.out.dirs, directoryKey(k.w.req.seed, in, ino, name, k.key[:]))
+		k.out.dirs = append(k.out.dirs, directoryKey(k.w.req.seed, in, ino, []byte(name), k.key[:]))
 	}
 }

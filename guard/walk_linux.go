@@ -2,9 +2,9 @@ package guard
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -239,9 +239,10 @@ func (k *worker) open(d *dirNode) (bool, error) {
 }
 
 // enters closes a directory again that lies on a file system which isn't to
-// be entered.
+// be entered. Its number is what it says itself: an overlay's listings, and those
+// of what is mounted on, have others.
 func (k *worker) enters(d *dirNode) (bool, error) {
-	if !k.w.req.oneFS {
+	if !k.w.req.oneFS && k.w.req.seed == (maphash.Seed{}) {
 		return true, nil
 	}
 	var st unix.Stat_t
@@ -249,7 +250,9 @@ func (k *worker) enters(d *dirNode) (bool, error) {
 		d.done()
 		return false, fmt.Errorf("cannot look at %q: %w", d.path(), err)
 	}
-	if d.root.Dev = d.up.root.Dev; idOf(&st).Dev != d.root.Dev {
+	d.ino = st.Ino
+	k.remember(d.up.ino, d.ino, d.name)
+	if d.root.Dev = d.up.root.Dev; k.w.req.oneFS && idOf(&st).Dev != d.root.Dev {
 		d.done()
 		return false, nil
 	}
@@ -289,6 +292,7 @@ func (k *worker) unreadable(d *dirNode) error {
 	if err != nil {
 		return fmt.Errorf("cannot look at %q: %w", d.path(), err)
 	}
+	k.remember(d.up.ino, st.Ino, d.name)
 	if st.Uid == k.w.req.uid {
 		k.out.blind = append(k.out.blind, d.path())
 	}
@@ -326,7 +330,7 @@ func (k *worker) block(d *dirNode, buf []byte, looks *bare) error {
 
 // entry takes one name. Its bytes are followed by a NUL in the buffer.
 func (k *worker) entry(d *dirNode, entry, name []byte) error {
-	kind, ino := entry[direntType], binary.NativeEndian.Uint64(entry)
+	kind := entry[direntType]
 	var below *stops
 	if d.stops != nil {
 		if below = d.stops.next[string(name)]; below != nil && below.here {
@@ -347,8 +351,7 @@ func (k *worker) entry(d *dirNode, entry, name []byte) error {
 	}
 	if kind == unix.DT_DIR {
 		d.refs.Add(1)
-		k.found = append(k.found, &dirNode{up: d, name: string(name), depth: d.depth + 1, stops: below, ino: ino})
-		k.remember(d.ino, ino, name)
+		k.found = append(k.found, &dirNode{up: d, name: string(name), depth: d.depth + 1, stops: below})
 	}
 	return nil
 }
