@@ -102,17 +102,25 @@ func (c Check) ask(ctx context.Context, h *Host) Result {
 // fifth of a second, only where nothing ran anyway, and within one boot an
 // answer changes with the first fix that is typed, when a remembered one would
 // send people after what they have just put right.
-func Explain(ctx context.Context, h *Host) (Result, bool) {
+//
+// A code in likely is what the failure itself speaks of: where its row fails, an
+// earlier one that does may only be what comes of it.
+func Explain(ctx context.Context, h *Host, likely ...string) (first Result, found bool) {
 	if h.Probe == nil {
 		return Result{}, false
 	}
 	h.distro = readDistribution(h.Root)
 	for _, c := range necessary() {
-		if r := c.ask(ctx, h); r.Status == Fail {
+		r := c.ask(ctx, h)
+		switch {
+		case r.Status != Fail:
+		case len(likely) == 0 || slices.Contains(likely, r.Code):
 			return r, true
+		case !found:
+			first, found = r, true
 		}
 	}
-	return Result{}, false
+	return first, found
 }
 
 // Verdict is Fail when the process tier can't work. Where launches were tried

@@ -285,6 +285,9 @@ func TestExplain(t *testing.T) {
 	p := good()
 	p.missing = map[string]bool{"user": true}
 	h := &doctor.Host{Root: fixture(t, "ubuntu2404"), UID: 1000, Arch: "amd64", Probe: p}
+	if r, found := doctor.Explain(t.Context(), h, "no_such_row"); !found || r.Code != "apparmor_userns" {
+		t.Errorf("with another row likely: %v %+v", found, r)
+	}
 	if r, found := doctor.Explain(t.Context(), h); !found || r.Code != "apparmor_userns" || r.Name != "user namespaces" || r.Fix == "" {
 		t.Errorf("got %+v, %v", r, found)
 	}

@@ -40,7 +40,11 @@ func (p *program) diagnosed(ctx context.Context, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, diagnoseTimeout)
 	defer cancel()
-	row, found := doctor.Explain(ctx, p.machine())
+	var likely []string
+	if errors.Is(r, syscall.ENOSYS) {
+		likely = []string{"syscall_missing"}
+	}
+	row, found := doctor.Explain(ctx, p.machine(), likely...)
 	if !found {
 		return err
 	}
