@@ -283,15 +283,19 @@ func TestVerdict(t *testing.T) {
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	p := good()
-	p.missing = map[string]bool{"user": true}
-	h := &doctor.Host{Root: fixture(t, "ubuntu2404"), UID: 1000, Arch: "amd64", Probe: p}
-	if r, found := doctor.Explain(t.Context(), h, "no_such_row"); !found || r.Code != "apparmor_userns" {
-		t.Errorf("with another row likely: %v %+v", found, r)
+	p.missing = map[string]bool{"user": true, "openat2": true}
+	for _, c := range []struct {
+		likely []string
+		want   string
+	}{
+		{nil, "apparmor_userns"}, {[]string{"no_such_row"}, "apparmor_userns"}, {[]string{"syscall_missing"}, "syscall_missing"},
+	} {
+		h := &doctor.Host{Root: fixture(t, "ubuntu2404"), UID: 1000, Arch: "amd64", Probe: p}
+		if r, found := doctor.Explain(t.Context(), h, c.likely...); !found || r.Code != c.want || r.Name == "" || r.Fix == "" {
+			t.Errorf("%q: got %+v, %v", c.likely, r, found)
+		}
 	}
-	if r, found := doctor.Explain(t.Context(), h); !found || r.Code != "apparmor_userns" || r.Name != "user namespaces" || r.Fix == "" {
-		t.Errorf("got %+v, %v", r, found)
-	}
-	h = &doctor.Host{Root: fixture(t, "debian12"), UID: 1000, Arch: "amd64", Probe: good()}
+	h := &doctor.Host{Root: fixture(t, "debian12"), UID: 1000, Arch: "amd64", Probe: good()}
 	if r, found := doctor.Explain(t.Context(), h); found {
 		t.Errorf("nothing is wrong, got %+v", r)
 	}
