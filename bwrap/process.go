@@ -80,9 +80,8 @@ type StartOptions struct {
 	Notice func(string)
 	// Again is asked where bubblewrap failed before anything ran inside. If it
 	// says that the launch will be made anew, the record gets no end yet: that
-	// is the caller's to write then. Nil says no. unrun says
-	// that all was ready, and the stub wasn't run without a file, which
-	// [Machine].RunsMemfd says it can be.
+	// is the caller's to write then. Nil says no. unrun: all was ready, and the
+	// stub, which has no file, wasn't run.
 	Again func(unrun bool) bool
 }
 
