@@ -2,7 +2,10 @@
 
 package egress
 
-import "time"
+import (
+	"net"
+	"time"
+)
 
-// Quiet can't be told on this system.
-func (s *Server) Quiet() (least time.Duration, ok bool) { return 0, false }
+// connQuiet can't be told on this system.
+func connQuiet(net.Conn) (d time.Duration, ok bool) { return 0, false }

@@ -5,12 +5,18 @@ package integration_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // outcome is what the tests read of a result.
@@ -187,6 +193,55 @@ func TestLimitsWithoutCgroups(t *testing.T) {
 			t.Errorf("%d bytes of output, %q of error", len(r.stdout), r.stderr)
 		}
 	})
+}
+
+// TestIdleByTraffic: what moves through the boundary is no silence, whichever
+// way it takes, nor is the time right after it. A connection on which nothing
+// moves is one.
+func TestIdleByTraffic(t *testing.T) {
+	l := newLab(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/silent" {
+			<-r.Context().Done()
+			return
+		}
+		for range 20 { // for longer than the timeout, less than it apart
+			_, _ = io.WriteString(w, "x")
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(200 * time.Millisecond)
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections)
+	at := strings.TrimPrefix(server.URL, "http://")
+	_, port, err := net.SplitHostPort(at)
+	must(t, err)
+	number, err := strconv.Atoi(port)
+	must(t, err)
+	for name, c := range map[string]struct {
+		network doc
+		path    string
+		reason  string
+	}{
+		"the proxy":         {doc{"allow": []string{at}, "mode": "proxy"}, "/slow", "exited"},
+		"the proxy, silent": {doc{"allow": []string{at}, "mode": "proxy"}, "/silent", "timeout"},
+		"a port":            {doc{"host_ports": []int{number}}, "/slow", "exited"},
+		"a port, silent":    {doc{"host_ports": []int{number}}, "/silent", "timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(l.root, "result.json")
+			p := workspaceOnly()
+			p["network"], p["limits"] = c.network, doc{"idle_timeout": "2s"}
+			r := l.wrap(t, launch{policy: p, flags: []string{"--quiet", "--result", file}, argv: []string{
+				"sh", "-c", "unset no_proxy NO_PROXY; curl -sS -o got http://" + at + c.path + " && sleep 1",
+			}})
+			var o outcome
+			must(t, json.Unmarshal([]byte(read(t, file)), &o))
+			if o.Reason != c.reason || o.hits("idle_timeout") != map[string]int64{"exited": 0, "timeout": 1}[c.reason] {
+				t.Errorf("got %+v: %v", o, r)
+			}
+		})
+	}
 }
 
 // An ordinary user has limits where somebody has given him a subtree, and is

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"pinfold/event"
+	"pinfold/supervise"
 )
 
 // serveAll serves the proxy's listener and whatever else is carried.
@@ -55,29 +55,11 @@ func (p *Process) endServing() (err error) {
 	return err
 }
 
-// watchIdle ends a run in which nothing was said for the idle timeout, nor
-// went through the proxy. Nothing tells of silence, so it looks.
+// watchIdle ends a run in which nothing was said, nor sent or brought in
+// through the proxy or a port, for the idle timeout.
 func (p *Process) watchIdle(ctx context.Context) {
 	limit := p.o.Launch.Limits.IdleTimeout
-	ticker := time.NewTicker(max(limit/20, 10*time.Millisecond))
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.heard:
-			return
-		case <-ticker.C:
-		}
-		quiet := time.Since(time.Unix(0, p.streams.said.Load()))
-		if q, ok := p.egress.(interface{ Quiet() (time.Duration, bool) }); ok {
-			if d, active := q.Quiet(); active {
-				quiet = min(quiet, d)
-			}
-		}
-		if quiet >= limit {
-			p.terminate(Timeout, p.o.grace())
-			return
-		}
+	if supervise.AwaitSilence(ctx, limit, p.heard, p.streams.said.Load, p.egress, &p.draining.Carried) {
+		p.terminate(Timeout, p.o.grace())
 	}
 }

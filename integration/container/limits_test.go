@@ -3,8 +3,12 @@
 package container_test
 
 import (
+	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // hog takes 40 MB in one process.
@@ -56,6 +60,27 @@ func TestIdle(t *testing.T) {
 		}
 		if got := p.wrap(idle, `for i in 1 2 3 4 5; do echo $i; sleep 0.8; done`); got.code != 0 || got.stdout != "1\n2\n3\n4\n5\n" {
 			t.Errorf("%v", got)
+		}
+		// What moves through the proxy or a port is no silence, nor is the time
+		// right after it.
+		port := serveWeb(t, func(w http.ResponseWriter, _ *http.Request) {
+			for range 20 {
+				fmt.Fprint(w, "x")
+				w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's own is one
+				time.Sleep(200 * time.Millisecond)
+			}
+		})
+		number, err := strconv.Atoi(port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, network := range map[string]map[string]any{
+			"the proxy": {"allow": []string{"127.0.0.1:" + port}}, "a port": {"host_ports": []int{number}},
+		} {
+			idle["network"] = network
+			if got := p.wrap(idle, viaProxy+`[ "`+name+`" = "the proxy" ] || unset http_proxy; wget -q -O got http://127.0.0.1:`+port+`/ && sleep 2`); got.code != 0 {
+				t.Errorf("%s: %v", name, got)
+			}
 		}
 	})
 }
