@@ -88,6 +88,34 @@ func TestRowNothingYet(t *testing.T) {
 	}
 }
 
+// TestAnothersParent: what runs as somebody else isn't the caller's to ask
+// about, unless that is root.
+func TestAnothersParent(t *testing.T) {
+	t.Parallel()
+	r := start(t, untilEOF)
+	c := recover.Claim{Record: r.record, Parent: 1}
+	want, why := recover.ProofParent, "the parent 1 runs as user 0"
+	if os.Geteuid() == 0 {
+		want, why = recover.ProofOnlyRoot, "below process 1"
+	}
+	refutedBy(t, c, want, why)
+}
+
+// TestRowNoSandbox: a launch that had none is no sandbox's, whatever its parent
+// runs.
+func TestRowNoSandbox(t *testing.T) {
+	t.Parallel()
+	rec, err := plan.CreateRecord(filepath.Join(t.TempDir(), "r"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	if _, err := rec.Pin(&plan.Plan{Version: plan.Version, Backend: "none", Command: []string{"true"}}); err != nil {
+		t.Fatal(err)
+	}
+	refutedBy(t, recover.Claim{Record: rec.Path(), Parent: idle(t).Process.Pid}, recover.ProofDigest, `for "none"`)
+}
+
 // TestRowParentGone: the root lives, its owner's wrapper doesn't.
 func TestRowParentGone(t *testing.T) {
 	t.Parallel()

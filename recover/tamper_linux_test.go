@@ -374,6 +374,7 @@ func TestLookAlike(t *testing.T) {
 		"only user shared":   {sharing("user"), recover.ProofNamespaces, "own user namespace", true},
 		"one beside":         {"sleep 1000 & " + bwrap + "--unshare-all --unshare-user --cap-drop ALL " + chain, recover.ProofInit, "run 2 processes", false},
 		"capabilities":       {bwrap + "--unshare-all --unshare-user --cap-add CAP_NET_RAW " + chain, recover.ProofPrivileges, "has capabilities", false},
+		"in a sandbox":       {"exec unshare --user --map-root-user " + strings.TrimPrefix(bwrap, "exec ") + "--unshare-all --unshare-user --cap-drop ALL " + chain, recover.ProofBubblewrap, "in another user namespace than the caller", false},
 		"no filter":          {bwrap + "--unshare-all --unshare-user --cap-drop ALL " + chain, recover.ProofPrivileges, "no seccomp filter", false},
 	} {
 		t.Run(name, func(t *testing.T) {
