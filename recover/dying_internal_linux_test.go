@@ -2,8 +2,12 @@ package recover
 
 import (
 	"errors"
+	"os"
 	"os/exec"
+	"runtime"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"pinfold/plan"
 )
@@ -35,4 +39,31 @@ func TestHoldsNoneThatEnds(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
+}
+
+// TestThreadIsNoProcess: the id of a process that has ended may come to be a
+// thread's of another one.
+func TestThreadIsNoProcess(t *testing.T) {
+	t.Parallel()
+	ids, done := make(chan int, 2), make(chan struct{})
+	defer close(done)
+	for range 2 { // one of two isn't the first, whose id is the process's
+		go func() {
+			runtime.LockOSThread()
+			ids <- unix.Gettid()
+			<-done
+		}()
+	}
+	tid := <-ids
+	if tid == os.Getpid() {
+		tid = <-ids
+	}
+	if p, err := hold(tid); !errors.Is(err, errGone) {
+		t.Errorf("thread %d: %+v, %v", tid, p, err)
+	}
+	p, err := hold(os.Getpid()) // the control
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.close()
 }

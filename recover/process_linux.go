@@ -49,10 +49,11 @@ func hold(pid int) (*process, error) {
 	return p, nil
 }
 
-// grab is hold without a look.
+// grab is hold without a look. An id that only a thread has by now is no
+// process's: EINVAL, or ENOENT since Linux 6.9 (pidfd_open(2)).
 func grab(pid int) (*process, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
-	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
 		return nil, fmt.Errorf("process %d: %w", pid, errGone)
 	}
 	if err != nil {
