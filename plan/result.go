@@ -56,7 +56,8 @@ type Result struct {
 	Blocked     []BlockedResult     `json:"blocked,omitempty"`
 	MoreBlocked int64               `json:"more_blocked,omitzero"`
 	Persistence []PersistenceResult `json:"persistence,omitempty"`
-	// PersistencePartial: there was more to search than time.
+	// PersistencePartial: there was more to search than time, or something
+	// couldn't be read.
 	PersistencePartial bool        `json:"persistence_partial,omitzero"`
 	Layers             []Layer     `json:"layers,omitempty"`
 	Owner              guard.Owner `json:"owner,omitzero"`

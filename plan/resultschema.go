@@ -89,7 +89,7 @@ func resultMembers() object {
 			"change": oneOf("what happened to it", "new", "changed"),
 			"what":   text("who runs it"),
 		}, "path", "change", "what")),
-		"persistence_partial": boolean("there was more to search than time"),
+		"persistence_partial": boolean("there was more to search than time, or something couldn't be read"),
 		"layers": listOf("what holds the boundary", record("one layer", object{
 			"name": text("as in require"), "state": text("on, or off and why"),
 		}, "name", "state")),

@@ -60,11 +60,11 @@ func (s *search) gitDir(dir string, depth int) {
 		s.judge(filepath.Join(dir, name), gitConfig, depthIn(name), false)
 	}
 	for _, name := range []string{"remotes", "branches"} { // gitrepository-layout(5): remotes as well
-		for _, e := range list(filepath.Join(dir, name)) {
+		for _, e := range s.list(filepath.Join(dir, name)) {
 			s.judge(filepath.Join(dir, name, e.Name()), gitConfig, 3, false)
 		}
 	}
-	for _, e := range list(filepath.Join(dir, "hooks")) {
+	for _, e := range s.list(filepath.Join(dir, "hooks")) {
 		if !strings.HasSuffix(e.Name(), ".sample") { // samples aren't run
 			s.judge(filepath.Join(dir, "hooks", e.Name()), gitHooks, 3, false)
 		}
@@ -75,6 +75,9 @@ func (s *search) gitDir(dir string, depth int) {
 		}
 	}
 	if file := filepath.Join(dir, "rebase-merge/strategy"); !knownStrategy(file) {
+		s.judge(file, gitTodo, 3, false)
+	}
+	if file := filepath.Join(dir, "sequencer/opts"); !plainOptions(file) {
 		s.judge(file, gitTodo, 3, false)
 	}
 	s.gitIn(dir, depth)
@@ -93,7 +96,7 @@ func (s *search) gitIn(dir string, depth int) {
 	if st, err := lookAt(dir); err == nil {
 		in = st.ino
 	}
-	for _, e := range list(dir) {
+	for _, e := range s.list(dir) {
 		path := filepath.Join(dir, e.Name())
 		switch {
 		case s.late():
@@ -112,10 +115,10 @@ func (s *search) gitIn(dir string, depth int) {
 }
 
 // list lists a directory, as far as there is one.
-func list(dir string) []os.DirEntry {
+func (s *search) list(dir string) []os.DirEntry {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil
+		s.unread(dir, err)
 	}
 	return entries
 }
@@ -143,6 +146,28 @@ func knownStrategy(file string) bool {
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	known := []string{"", "ort", "recursive", "resolve", "octopus", "ours", "subtree"}
-	return slices.Contains(known, strings.TrimSpace(string(b)))
+	return isStrategy(strings.TrimSpace(string(b)))
+}
+
+func isStrategy(name string) bool {
+	return slices.Contains([]string{"", "ort", "recursive", "resolve", "octopus", "ours", "subtree"}, name)
+}
+
+// plainOptions reports whether the options that a cherry-pick or a revert goes
+// on with name no such program. They are written as configuration is, which
+// has more than one way to write the same: all but git's own is taken for one.
+func plainOptions(file string) bool {
+	b, err := readRegular(file, maxRead)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	for line := range strings.Lines(string(b)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " = ")
+		switch {
+		case strings.EqualFold(key, "strategy") && isStrategy(value):
+		case strings.Contains(strings.ToLower(line), "strategy") && !strings.EqualFold(key, "strategy-option"):
+			return false
+		}
+	}
+	return true
 }

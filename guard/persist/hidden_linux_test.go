@@ -169,12 +169,13 @@ func TestInGitDirectories(t *testing.T) {
 	do(t, os.Rename(root+"/aside", root+"/.git/modules/aside"), os.Symlink("../../x", root+"/.git/modules/link"))
 	tree(t, root, map[string]string{
 		".git/rebase-merge/git-rebase-todo": "pick abc\n\texec /evil\n", ".git/rebase-merge/strategy": "a/evil\n", ".git/sequencer/todo": "pick abc\n",
+		".git/sequencer/opts": "[options]\n\tstrategy = a/evil\n", ".git/modules/libs/old/sequencer/opts": "[options]\n\tstrategy = ort\n\tstrategy-option = theirs\n",
 		".git/modules/libs/old/hooks/pre-push": "x", ".git/modules/libs/old/info/attributes": "x", ".git/remotes/origin": "URL: x", "mirror.git/hooks/update": "x",
 	})
 	want := []string{
 		"new .git/modules/aside: git directory", "new .git/modules/libs/new: git directory", "new .git/modules/link: git directory",
 		"new .git/modules/libs/old/hooks/pre-push: git hooks", "new .git/modules/libs/old/info/attributes: git configuration",
-		"new .git/rebase-merge/git-rebase-todo: git rebase", "new .git/rebase-merge/strategy: git rebase", "new .git/remotes/origin: git configuration",
+		"new .git/rebase-merge/git-rebase-todo: git rebase", "new .git/rebase-merge/strategy: git rebase", "new .git/sequencer/opts: git rebase", "new .git/remotes/origin: git configuration",
 		"new .git/worktrees/tree: git directory", "new tree/.git: nested repository", "new other.git: nested repository", "new mirror.git/hooks/update: git hooks",
 	}
 	r := w.Report([]string{root, root + "/.git/modules/libs/old"}, budget)

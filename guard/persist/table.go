@@ -9,6 +9,7 @@ import (
 // with the least asked, and what a project's own work changes least.
 const (
 	gitHooks      = "git hooks"
+	unlisted      = "can't be listed"
 	gitDirectory  = "git directory"
 	gitConfig     = "git configuration"
 	gitTodo       = "git rebase"
@@ -47,7 +48,7 @@ const (
 // kinds orders them.
 func kinds() []string {
 	return []string{
-		gitHooks, gitDirectory, gitConfig, gitTodo, repository, gitlink, shells, login, desktop, systemd, launchd, commands, direnv,
+		gitHooks, unlisted, gitDirectory, gitConfig, gitTodo, repository, gitlink, shells, login, desktop, systemd, launchd, commands, direnv,
 		agents, mcp, editorTasks, editors, ssh, python, interpreters, pinfold, gitModules, mise, asdf, packageHooks, cargo, npm, yarn,
 		preCommit, lefthook, devContainers, ci, hostPrograms, scripts,
 	}

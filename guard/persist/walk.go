@@ -1,9 +1,13 @@
 package persist
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // place is a directory to go through.
@@ -44,12 +48,11 @@ func (s *search) late() bool {
 	return true
 }
 
-// through looks at what one directory holds, and queues the directories in
-// it. What can't be read the command couldn't have made so without changing a
-// parent that can; it is passed over.
+// through looks at what one directory holds, and queues the directories in it.
 func (s *search) through(p place, queue []place) []place {
 	f, err := os.Open(p.dir)
 	if err != nil {
+		s.unread(p.dir, err)
 		return queue
 	}
 	defer f.Close()
@@ -118,10 +121,31 @@ func (s *search) judge(path, what string, depth int, moved bool) {
 func (s *search) change(path string) string {
 	st, err := lookAt(path)
 	switch {
-	case err != nil || st.changed.Before(s.began):
+	case err != nil:
+		s.Partial = s.Partial || !isGone(err)
+		return ""
+	case st.changed.Before(s.began):
 		return ""
 	case !st.born.IsZero() && !st.born.Before(s.began.Add(slack)):
 		return New
 	}
 	return Changed
+}
+
+// unread is a directory that can't be listed, while what is in it may be run
+// by name all the same (path_resolution(7): that takes no right to read). One
+// that changed is a finding, since the command may have made it so.
+func (s *search) unread(dir string, err error) {
+	switch {
+	case isGone(err):
+	case s.change(dir) != "":
+		s.found(Finding{dir, s.change(dir), unlisted, s.levelOf(dir, 1)})
+	case unix.Access(dir, unix.X_OK) == nil:
+		s.Partial = true
+	}
+}
+
+// isGone reports that there is no such directory, or no directory any more.
+func isGone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
