@@ -16,12 +16,15 @@ type Decider struct {
 	allow []policy.HostPattern
 	deny  []policy.HostPattern
 	// verify is network.verify_tls_name.
-	verify *bool
+	verify    *bool
+	hostPorts []uint16
 }
 
 // NewDecider takes the lists of a policy.
 func NewDecider(n policy.Network) *Decider {
-	return &Decider{allow: slices.Clone(n.Allow), deny: slices.Clone(n.Deny), verify: n.VerifyTLSName}
+	return &Decider{
+		allow: slices.Clone(n.Allow), deny: slices.Clone(n.Deny), verify: n.VerifyTLSName, hostPorts: slices.Clone(n.HostPorts),
+	}
 }
 
 // Empty reports whether nothing is allowed: such a launch has no listener.
@@ -160,20 +163,4 @@ func (v Verdict) err(t Target) *Error {
 		e.Rule = v.Rule.Text
 	}
 	return e
-}
-
-// Explain says in a few lines what Decide says and why, for people.
-func (d *Decider) Explain(t Target) string {
-	v := d.Decide(t)
-	if v.Allowed {
-		return fmt.Sprintf("%s: allowed: %s", printable(t.String()), v.Why) + d.budgetLines(t, v)
-	}
-	text := fmt.Sprintf("%s: denied (%s): %s", printable(t.String()), v.Code, v.Why)
-	switch {
-	case v.Hint != "":
-		text += fmt.Sprintf("\nhint: add %q to network.allow", v.Hint)
-	case v.Rule != nil:
-		text += fmt.Sprintf("\nhint: take %q out of network.deny", v.Rule.Text)
-	}
-	return text
 }

@@ -179,13 +179,16 @@ func TestExplain(t *testing.T) {
 	t.Parallel()
 	n := policyOf(t, []string{"api.example", "*.wild.example:443"}, []string{"gist.example"})
 	n.Allow[0].Source, n.Deny[0].Source = "network.allow[0]", "network.deny[0]"
+	n.HostPorts = []uint16{5432}
 	d := egress.NewDecider(n)
 	for target, want := range map[egress.Target]string{
 		{Host: "API.example.", Port: 443}:  `api.example:443: allowed: network.allow[0] allows it ("api.example")`,
 		{Host: "gist.example", Port: 443}:  "gist.example:443: denied (denied): network.deny[0] denies it (\"gist.example\")\nhint: take \"gist.example\" out of network.deny",
 		{Host: "x.example", Port: 22}:      "x.example:22: denied (not_listed): no entry of network.allow matches it\nhint: add \"x.example:22\" to network.allow",
 		{Host: "a.wild.example", Port: 80}: "a.wild.example:80: denied (not_listed): no entry of network.allow matches it\nhint: add \"a.wild.example:80\" to network.allow",
-		{Host: "::1", Port: 80}:            "[::1]:80: denied (not_listed): no entry of network.allow matches it\nhint: add \"[::1]:80\" to network.allow",
+		{Host: "::1", Port: 80}:            "[::1]:80: denied (not_listed): no entry of network.allow matches it\nhint: add 80 to network.host_ports: the command's own loopback isn't the host's",
+		{Host: "localhost", Port: 5432}:    "localhost:5432: allowed: network.host_ports lists 5432, the host's own port",
+		{Host: "127.0.0.2", Port: 5432}:    "127.0.0.2:5432: denied (not_listed): no entry of network.allow matches it\nhint: add \"127.0.0.2:5432\" to network.allow",
 		{Host: "a\x1b[2Jb", Port: 80}:      "a?[2Jb:80: denied (bad_host): it holds the character U+001B",
 	} {
 		if got := d.Explain(target); got != want {
@@ -195,6 +198,8 @@ func TestExplain(t *testing.T) {
 	if !egress.NewDecider(policy.Network{}).Empty() || d.Empty() {
 		t.Error("Empty is wrong")
 	}
+	own := egress.NewDecider(policyOf(t, []string{"127.0.0.1:80"}, nil)).Explain(egress.Target{Host: "127.0.0.1", Port: 80})
+	contains(t, own, "127.0.0.1:80: allowed: ", "\nnote: only for a program that asks the proxy", "add 80 to network.host_ports")
 }
 
 // Every hint is an entry that the policy's parser takes and that, added,
