@@ -230,6 +230,15 @@ func (c cgroups) pidsRefused() int64 {
 	return int64(stat["max"])
 }
 
+// throttled is in how many periods something was held back, cpu.stat.
+func (c cgroups) throttled() int64 {
+	stat, err := c.stat("cpu", "cpu.stat", "cpu.stat")
+	if err != nil {
+		return 0
+	}
+	return int64(stat["nr_throttled"])
+}
+
 // stat reads a file of names and numbers.
 func (c cgroups) stat(controller, name, name2 string) (map[string]float64, error) {
 	text, err := c.text(controller, name, name2)

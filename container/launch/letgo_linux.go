@@ -23,6 +23,7 @@ func (s *launcher) letGo(ctx, serving context.Context) error {
 	if s.cgroups, err = cgroupsOf(s.stub.pid); err != nil {
 		return err
 	}
+	s.room.Hold(s.stub.pid)
 	if err := s.watchBoundary(nil); err != nil {
 		return err
 	}

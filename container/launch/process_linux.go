@@ -32,6 +32,7 @@ type Process struct {
 	talk    *talk
 	stub    stubProcess
 	cgroups cgroups
+	room    supervise.Room
 
 	forwarder *supervise.Forwarder
 	egress    Egress
@@ -59,6 +60,7 @@ type Process struct {
 	mu      sync.Mutex
 	loss    error       // how the boundary was lost
 	reason  Reason      // why this side ended the run, if it did
+	idle    bool        // it was the idle timeout
 	stopped string      // what that had to deliver
 	passed  unix.Signal // the last signal to end the run that was passed on
 }
@@ -318,20 +320,32 @@ func (p *Process) writeExit(e Exit) error {
 
 func (p *Process) limitResults(oom int64) []plan.LimitResult {
 	p.mu.Lock()
-	timedOut := p.reason == Timeout
+	timedOut, idle := p.reason == Timeout, p.idle
 	p.mu.Unlock()
+	hit := func(yes bool) int64 {
+		if yes {
+			return 1
+		}
+		return 0
+	}
 	var out []plan.LimitResult
 	for _, l := range p.o.Launch.Plan.Limits {
 		r := plan.LimitResult{Name: l.Name, Value: l.Value}
 		switch l.Name {
+		case "cpus":
+			r.Hits = p.cgroups.throttled()
 		case "memory":
 			r.Hits = oom
 		case "pids":
 			r.Hits = p.cgroups.pidsRefused()
-		case "timeout", "idle_timeout":
-			if timedOut {
-				r.Hits = 1
-			}
+		case "file_size":
+			r.Hits = hit(p.end != nil && (p.end.Signal == int(unix.SIGXFSZ) || p.end.Code == CodeSignal+int(unix.SIGXFSZ)))
+		case "tmp":
+			r.Hits = p.room.Full()
+		case "timeout":
+			r.Hits = hit(timedOut && !idle)
+		case "idle_timeout":
+			r.Hits = hit(idle)
 		}
 		out = append(out, r)
 	}
@@ -340,6 +354,7 @@ func (p *Process) limitResults(oom int64) []plan.LimitResult {
 
 func (p *Process) closeAll() {
 	p.talk.close()
+	p.room.Full() // it lets go of them
 	if p.stub.pidfd >= 0 {
 		unix.Close(p.stub.pidfd)
 		p.stub.pidfd = -1

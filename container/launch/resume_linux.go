@@ -100,6 +100,7 @@ func (p *Process) resume(ctx context.Context, s *plan.Stored) (err error) {
 	if p.cgroups, err = cgroupsOf(p.stub.pid); err != nil {
 		return err
 	}
+	p.room.Hold(p.stub.pid)
 	points, err := readPoints(p.o.Dirs)
 	if err != nil {
 		return err

@@ -60,6 +60,9 @@ func (p *Process) endServing() (err error) {
 func (p *Process) watchIdle(ctx context.Context) {
 	limit := p.o.Launch.Limits.IdleTimeout
 	if supervise.AwaitSilence(ctx, limit, p.heard, p.streams.said.Load, p.egress, &p.draining.Carried) {
+		p.mu.Lock()
+		p.idle = p.reason == ""
+		p.mu.Unlock()
 		p.terminate(Timeout, p.o.grace())
 	}
 }

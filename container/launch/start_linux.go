@@ -125,6 +125,9 @@ func (s *launcher) prepare(context.Context) (err error) {
 		s.setup.TTY = s.o.Terminal.Bits()
 		s.setup.Rows, s.setup.Cols = s.o.Terminal.Size()
 	}
+	if s.setup.TTY != 0 {
+		s.setup.Env = withTerm(s.setup.Env)
+	}
 	if s.streams, err = newStreams(s.o.without(s.setup.TTY), l.Limits.IdleTimeout > 0); err != nil {
 		return err
 	}

@@ -1,9 +1,12 @@
 package launch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -162,4 +165,14 @@ func (s *streams) close() {
 	}
 	s.own = nil
 	s.carried.Finish(false)
+}
+
+// withTerm is the environment of a command that has a terminal: with the kind
+// of terminal that it is (environ(7), TERM), unless something says so. It
+// isn't in the plan, as the terminal isn't.
+func withTerm(env []string) []string {
+	if slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }) {
+		return env
+	}
+	return append(slices.Clip(env), "TERM="+cmp.Or(os.Getenv("TERM"), "xterm"))
 }

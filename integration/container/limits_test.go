@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pinfold/plan"
 )
 
 // hog takes 40 MB in one process.
@@ -30,21 +32,48 @@ func TestLimits(t *testing.T) {
 			}
 			return
 		}
-		if r, a := p.resultOf(limits(map[string]any{"memory": "24m"}), hog); r.Reason != "oom" || r.Exit != 137 {
+		if r, a := p.resultOf(limits(map[string]any{"memory": "24m"}), hog); r.Reason != "oom" || r.Exit != 137 || hitsOf(r, "memory") < 1 {
 			t.Errorf("memory: %+v\n%v", r, a)
 		}
 		if r, a := p.resultOf(limits(map[string]any{"memory": "200m"}), hog); r.Exit != 0 || r.Usage.PeakMemory < 20<<20 {
 			t.Errorf("memory to spare: %+v\n%v", r.Usage, a)
 		}
 		r, a := p.resultOf(limits(map[string]any{"pids": 24}), `n=0; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do sleep 2 & done; wait`)
-		if !strings.Contains(a.stderr, "fork") || r.Exit == 0 {
+		if !strings.Contains(a.stderr, "fork") || r.Exit == 0 || hitsOf(r, "pids") < 1 {
 			t.Errorf("pids: %+v\n%v", r, a)
 		}
-		if got := p.wrap(limits(map[string]any{"cpus": 0.5, "tmp": "2m", "file_size": "1m"}),
-			`dd if=/dev/zero of=/tmp/big bs=1M count=4 2>/dev/null; dd if=/dev/zero of=big bs=1M count=2 2>/dev/null; stat -c %s big; df -k /tmp | awk 'NR==2 {print $2}'`); got.stdout != "1048576\n2048\n" {
-			t.Errorf("tmp and file_size: %v", got)
+		if r, a := p.resultOf(limits(map[string]any{"cpus": 0.5}), `n=0; while [ $n -lt 300000 ]; do n=$((n+1)); done`); r.Exit != 0 || hitsOf(r, "cpus") < 1 {
+			t.Errorf("cpus: %+v\n%v", r, a)
 		}
-		if got := p.wrap(limits(map[string]any{"files": 20}), `n=3; while [ $n -lt 40 ]; do eval "exec $n</dev/null" || break; n=$((n+1)); done; echo $n`); strings.Contains(got.stdout, "40") {
+	})
+}
+
+// hitsOf is how often a limit was hit, or -1 for one that the result doesn't
+// name.
+func hitsOf(r plan.Result, name string) int64 {
+	for _, l := range r.Limits {
+		if l.Name == name {
+			return l.Hits
+		}
+	}
+	return -1
+}
+
+// TestLimitsOfFiles: those that need no cgroup hold on every engine, and the
+// result names the one that was hit.
+func TestLimitsOfFiles(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		limits := map[string]any{"limits": map[string]any{"tmp": "2m", "file_size": "1m", "files": 20}}
+		r, a := p.resultOf(limits, `for i in 1 2 3 4; do dd if=/dev/zero of=/tmp/big$i bs=1k count=900; done 2>/dev/null; df -k /tmp | awk 'NR==2 {print $2}'`)
+		if a.stdout != "2048\n" || hitsOf(r, "tmp") != 1 || hitsOf(r, "file_size") != 0 {
+			t.Errorf("tmp: %+v\n%v", r.Limits, a)
+		}
+		r, a = p.resultOf(limits, `dd if=/dev/zero of=big bs=1M count=2 2>/dev/null; e=$?; stat -c %s big; exit $e`)
+		if a.stdout != "1048576\n" || hitsOf(r, "file_size") != 1 || hitsOf(r, "tmp") != 0 {
+			t.Errorf("file_size: %+v\n%v", r.Limits, a)
+		}
+		if got := p.wrap(limits, `n=3; while [ $n -lt 40 ]; do eval "exec $n</dev/null" || break; n=$((n+1)); done; echo $n`); strings.Contains(got.stdout, "40") {
 			t.Errorf("files: %v", got)
 		}
 	})
@@ -55,7 +84,8 @@ func TestIdle(t *testing.T) {
 	everyEngine(t, func(t *testing.T, l *lab) {
 		p := newPen(t, l)
 		idle := map[string]any{"limits": map[string]any{"idle_timeout": "3s"}}
-		if r, a := p.resultOf(idle, `echo a; sleep 30`); r.Exit != 124 || r.Reason != "timeout" || a.stdout != "a\n" {
+		idle["limits"].(map[string]any)["timeout"] = "10m" //nolint:forcetypeassert // see above
+		if r, a := p.resultOf(idle, `echo a; sleep 30`); r.Exit != 124 || r.Reason != "timeout" || a.stdout != "a\n" || hitsOf(r, "idle_timeout") != 1 || hitsOf(r, "timeout") != 0 {
 			t.Errorf("%+v\n%v", r, a)
 		}
 		if got := p.wrap(idle, `for i in 1 2 3 4 5; do echo $i; sleep 0.8; done`); got.code != 0 || got.stdout != "1\n2\n3\n4\n5\n" {

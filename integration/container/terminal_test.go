@@ -22,6 +22,7 @@ func TestTerminal(t *testing.T) {
 		defer cancel()
 		args := append([]string{"wrap", "--quiet", "--policy", p.policy(nil), "--"}, "/bin/sh", "-i")
 		cmd := p.command(ctx, args...)
+		cmd.Env = append(cmd.Environ(), "TERM=vt220")
 		f, err := pty.StartWithAttrs(cmd, &pty.Winsize{Rows: 33, Cols: 111}, withTerminal(cmd.SysProcAttr))
 		if err != nil {
 			t.Fatal(err)
@@ -54,6 +55,7 @@ func TestTerminal(t *testing.T) {
 		}
 		p.until("there is a prompt", func() bool { return strings.Contains(out.String(), "# ") || strings.Contains(out.String(), "$ ") })
 		say("echo one-$((20+1))\n", "one-21")
+		say("echo a-$TERM\n", "a-vt220")
 		say("readlink /proc/self/fd/0\n", "/dev/pts/0")
 		say("ls /proc/self/fd | wc -l; echo counted-$((1+1))\n", "counted-2")
 		say("sh -c 'echo begun-$((1+1)); sleep 1000'\n", "begun-2")
