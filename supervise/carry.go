@@ -88,10 +88,9 @@ func (c Carrier) Serve(ctx context.Context, tell func(event.Event)) error {
 // carry is one connection.
 func (c Carrier) carry(ctx context.Context, tell func(event.Event), conn net.Conn) {
 	began := time.Now()
-	free := func() {}
-	if !c.Inward {
-		free = c.Outflow.Hold(conn)
-	}
+	// Also inward: a server may have answered, and ended, before the dial is
+	// known to have come through.
+	free := c.Outflow.Hold(conn)
 	defer free()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()

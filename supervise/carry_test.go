@@ -7,7 +7,9 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
+	"pinfold/egress"
 	"pinfold/event"
 	"pinfold/supervise"
 )
@@ -101,4 +103,54 @@ func TestCarrierRefuses(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestDrainWaitsForADialInside: what a server inside answers and ends with is
+// on its way before the dial to it returns.
+func TestDrainWaitsForADialInside(t *testing.T) {
+	t.Parallel()
+	server, l := listen(t), listen(t)
+	var outflow egress.Outflow
+	dialed, drained := make(chan struct{}), make(chan struct{})
+	carrier := supervise.Carrier{
+		Listener: l, Kind: event.Network, Target: "inside", Inward: true, Outflow: &outflow,
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			to, err := (&net.Dialer{}).DialContext(ctx, "tcp", server.Addr().String())
+			close(dialed)
+			select { // nothing carries it yet
+			case <-drained:
+				err = errors.New("nobody waited for this one")
+			case <-time.After(200 * time.Millisecond):
+			}
+			return to, err
+		},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = carrier.Serve(ctx, nil) })
+	wg.Go(func() {
+		conn, err := server.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, "the last word")
+		conn.Close()
+	})
+	wg.Go(func() {
+		<-dialed
+		outflow.Drain(ctx)
+		close(drained)
+	})
+	client, err := net.Dial("tcp", l.Addr().String()) //nolint:noctx // to this process
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if got, err := io.ReadAll(client); string(got) != "the last word" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	<-drained
+	cancel()
+	l.Close()
+	wg.Wait()
 }
