@@ -10,6 +10,7 @@ import (
 	"pinfold/plan"
 	"pinfold/policy"
 	"pinfold/stub/wire"
+	"pinfold/supervise"
 )
 
 // makeTree makes the cgroup that the sandbox will be moved into.
@@ -24,10 +25,13 @@ func (s *launcher) makeTree() (err error) {
 	return err
 }
 
-// confine moves bubblewrap, the sandbox's pid 1 and the stub into the cgroup.
-// All three are waiting, so nothing can be forked in between: whatever the
+// confine moves bubblewrap, the sandbox's pid 1 and the stub into the cgroup,
+// and takes hold of what else is bounded. All three are waiting, so nothing can be forked in between: whatever the
 // stub becomes, and starts, is in there from its first instruction.
 func (s *launcher) confine(ctx context.Context) error {
+	if s.launch.Limits.Tmp > 0 {
+		s.room.Hold(s.family.stub.pid)
+	}
 	if s.tree == nil {
 		return nil
 	}
@@ -68,6 +72,7 @@ func lowerLimits(list []wire.Rlimit) ([]wire.Rlimit, error) {
 
 // release ends the tree: whatever might still be in there, and the cgroup.
 func (p *Process) release() error {
+	p.full = p.room.Full()
 	if p.tree == nil {
 		return nil
 	}
@@ -142,6 +147,8 @@ func (p *Process) hits(limit string) int64 {
 		return p.used.OOMKills
 	case "pids":
 		return p.used.PIDsMax
+	case "tmp":
+		return p.full
 	case "file_size":
 		return hit(p.exit.Signal == unix.SIGXFSZ || p.exit.Code == CodeSignal+int(unix.SIGXFSZ))
 	case "timeout":
@@ -159,4 +166,6 @@ type treeState struct {
 	idle           bool    // the idle timeout ended the run
 	output         *output // nil where silence doesn't matter
 	held           *heldScope
+	room           supervise.Room // where limits.tmp is given
+	full           int64          // of its directories, at the end
 }

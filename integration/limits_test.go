@@ -163,10 +163,13 @@ func processesOf(cmdline string) (n int) {
 func TestLimitsWithoutCgroups(t *testing.T) {
 	l := newLab(t)
 	t.Run("disk filler", func(t *testing.T) {
-		_, r := l.limited(t, doc{"tmp": "1m"}, "sh", "-c",
+		o, r := l.limited(t, doc{"tmp": "1m"}, "sh", "-c",
 			"for d in /tmp /var/tmp /dev/shm; do head -c 9000000 /dev/zero > $d/x; stat -c %s $d/x; done 2>/dev/null")
-		if r.stdout != "1048576\n1048576\n1048576\n" {
-			t.Errorf("got %v", r)
+		if r.stdout != "1048576\n1048576\n1048576\n" || o.hits("tmp") != 3 {
+			t.Errorf("got %+v, %v", o, r)
+		}
+		if o, r := l.limited(t, doc{"tmp": "1m"}, "sh", "-c", "head -c 900000 /dev/zero > /tmp/x"); o.hits("tmp") != 0 {
+			t.Errorf("with room to spare: %+v, %v", o, r)
 		}
 	})
 	t.Run("open files", func(t *testing.T) {

@@ -93,6 +93,7 @@ CASES = [
     (killed("SIGSEGV"), dict(argv=sh("kill -SEGV $$"))),
     (killed("SIGTERM"), dict(argv=sh("kill -TERM $$"))),
     ("file_size" if TELLS_SIGNALS else "failed 153 despite file_size", dict(limits={"file_size": "64k"}, argv=sh("exec head -c 200000 /dev/zero > big"))),
+    ("failed 1 despite tmp", dict(limits={"tmp": "1m"}, argv=sh("head -c 9000000 /dev/zero > /tmp/x"))),
     ("timeout after term", dict(limits={"timeout": "500ms"}, argv=("sleep", "60"))),
     ("timeout after term", dict(flags=["--timeout", "500ms"], argv=("sleep", "60"))),
     ("timeout after kill", dict(flags=["--grace", "200ms"], limits={"timeout": "500ms"}, argv=sh("trap '' TERM; while :; do sleep 1; done"))),
