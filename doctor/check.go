@@ -54,7 +54,8 @@ type Host struct {
 	// Mac asks a Mac; nil elsewhere, and where only fixtures are looked at.
 	Mac MacProber
 	// Options of the command.
-	State    string        // state directory
+	State    string        // state directory, where the kernel's answers are remembered too
+	Version  string        // of this program: another one asks again
 	Policies []PolicyFound // what the discovery found, in its order
 	Path     []string      // PATH
 
@@ -76,8 +77,10 @@ type PolicyFound struct {
 	Err error
 }
 
-// Run asks every check in order and names the rows.
+// Run asks every check in order and names the rows. It believes nothing that
+// was remembered, and has the answers of now remembered.
 func Run(ctx context.Context, h *Host, checks []Check) []Result {
+	defer h.remembering(false)()
 	h.distro = readDistribution(h.Root)
 	out := make([]Result, 0, len(checks))
 	for _, c := range checks {
@@ -98,10 +101,8 @@ func (c Check) ask(ctx context.Context, h *Host) Result {
 // row that fails, of those that a launch can't do without. It starts nothing
 // of pinfold's own, so a launch that failed may ask.
 //
-// Nothing is remembered from one failed launch to the next: the rows take a
-// fifth of a second, only where nothing ran anyway, and within one boot an
-// answer changes with the first fix that is typed, when a remembered one would
-// send people after what they have just put right.
+// What the kernel has answered in this boot is recalled; all that a fix could
+// have changed since is asked anew. It decides nothing: it words a refusal.
 //
 // A code in likely is what the failure itself speaks of: where its row fails, an
 // earlier one that does may only be what comes of it.
@@ -109,6 +110,7 @@ func Explain(ctx context.Context, h *Host, likely ...string) (first Result, foun
 	if h.Probe == nil {
 		return Result{}, false
 	}
+	defer h.remembering(true)()
 	h.distro = readDistribution(h.Root)
 	for _, c := range necessary() {
 		r := c.ask(ctx, h)

@@ -101,22 +101,22 @@ func (p *program) printRows(rows []doctor.Result, f *doctorFlags) error {
 	return doctor.Text(p.Out, rows, colour)
 }
 
-// host is this machine. A state directory that can't be named is a row's
-// business, not a reason to say nothing.
+// host is this machine, with the policies found from here.
 func (p *program) host() *doctor.Host {
+	h := p.machine()
+	h.Policies = p.policiesFound(h.State)
+	return h
+}
+
+// machine is this machine. A state directory that can't be named is a row's
+// business, not a reason to say nothing.
+func (p *program) machine() *doctor.Host {
 	state, err := p.statePath()
 	if err != nil {
 		state = ""
 	}
-	h := p.machine()
-	h.State, h.Policies = state, p.policiesFound(state)
-	return h
-}
-
-// machine is this machine, less what is pinfold's own.
-func (p *program) machine() *doctor.Host {
 	h := &doctor.Host{
-		Root: os.DirFS("/"), Arch: runtime.GOARCH, UID: os.Geteuid(),
+		Root: os.DirFS("/"), Arch: runtime.GOARCH, UID: os.Geteuid(), State: state, Version: version(),
 		Probe: p.prober(p.state), Path: filepath.SplitList(os.Getenv("PATH")),
 	}
 	p.askMac(h)
