@@ -4,9 +4,11 @@ package container_test
 
 import (
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -150,6 +152,46 @@ func TestDisabled(t *testing.T) {
 		got := p.call("plan", "--policy", p.policy(nil), "--json", "--", "/bin/true")
 		if !strings.Contains(got.stdout, `"backend":"bwrap"`) || strings.Count(got.stderr, "PINFOLD_DISABLE_CONTAINER") != 1 {
 			t.Errorf("%v", got)
+		}
+	})
+}
+
+// TestNoEngineIsAsked: a launch that asks for no container leaves engines
+// alone, and so does one that mustn't have one.
+func TestNoEngineIsAsked(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		name := filepath.Join(p.home, "engine.sock")
+		s, err := net.Listen("unix", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.give(name)
+		var calls atomic.Int64
+		go func() {
+			for {
+				c, err := s.Accept()
+				if err != nil {
+					return
+				}
+				calls.Add(1)
+				c.Close()
+			}
+		}()
+		defer s.Close()
+		p.env = append(p.env, "DOCKER_HOST=unix://"+name, "CONTAINER_HOST=unix://"+name)
+		launch := []string{"wrap", "--quiet", "--workspace", p.workspace, "--", "/bin/true"}
+		if got := p.call(launch...); got.code != 0 || calls.Load() != 0 {
+			t.Errorf("no container: %d calls, %v", calls.Load(), got)
+		}
+		asks := append([]string{"wrap", "--tier", "container"}, launch[1:]...)
+		if got := p.call(asks...); got.code != 125 || calls.Load() == 0 || !strings.Contains(got.stderr, "PINFOLD_DISABLE_CONTAINER=1") {
+			t.Errorf("control: %d calls, %v", calls.Load(), got)
+		}
+		before := calls.Load()
+		p.env = append(p.env, "PINFOLD_DISABLE_CONTAINER=1")
+		if got := p.call(asks...); got.code != 0 || calls.Load() != before {
+			t.Errorf("disabled: %d calls, %v", calls.Load()-before, got)
 		}
 	})
 }
