@@ -2,6 +2,8 @@ package egress_test
 
 import (
 	"bytes"
+	"crypto/ecdh"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -19,10 +21,37 @@ import (
 // hello is what a real TLS client says first.
 func hello(t testing.TB, name string) []byte {
 	t.Helper()
+	return helloOf(t, &tls.Config{ServerName: name, InsecureSkipVerify: true})
+}
+
+// echHello encrypts the name that is meant, and says another one in clear
+// (RFC 9849): the configuration is what a DNS record would hold.
+func echHello(t testing.TB, inner, outer string) []byte {
+	t.Helper()
+	key, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := append([]byte{7, 0, 0x20, 0, 32}, key.PublicKey().Bytes()...) // X25519
+	content = append(content, 0, 4, 0, 1, 0, 1, 0, byte(len(outer)))         // HKDF-SHA256, AES-128-GCM
+	content = append(append(content, outer...), 0, 0)
+	list := append([]byte{0xfe, 0x0d, 0, byte(len(content))}, content...)
+	said := helloOf(t, &tls.Config{
+		ServerName: inner, MinVersion: tls.VersionTLS13,
+		EncryptedClientHelloConfigList: append([]byte{0, byte(len(list))}, list...),
+	})
+	if bytes.Contains(said, []byte(inner)) || !bytes.Contains(said, []byte(outer)) {
+		t.Fatal("the client didn't encrypt its name, so this shows nothing")
+	}
+	return said
+}
+
+func helloOf(t testing.TB, config *tls.Config) []byte {
+	t.Helper()
 	ours, theirs := net.Pipe()
 	defer ours.Close()
 	go func() {
-		tls.Client(theirs, &tls.Config{ServerName: name, InsecureSkipVerify: true}).Handshake()
+		tls.Client(theirs, config).Handshake()
 		theirs.Close()
 	}()
 	head := make([]byte, 5)
@@ -108,6 +137,8 @@ func TestTLSNames(t *testing.T) {
 		"in capitals":         {hello(t, "FRONT.example"), 443, nil, nil, egress.CodeAllowed},
 		"disagrees":           {bad, 443, nil, nil, egress.CodeTLSName},
 		"no name":             {hello(t, ""), 443, nil, nil, egress.CodeAllowed},
+		"ECH, outer agrees":   {echHello(t, "hidden.example", "front.example"), 443, nil, nil, egress.CodeAllowed},
+		"ECH, inner agrees":   {echHello(t, "front.example", "hidden.example"), 443, nil, nil, egress.CodeTLSName},
 		"in records":          {split(bad, 9), 443, nil, nil, egress.CodeTLSName},
 		"not TLS":             {[]byte("SSH-2.0-x\r\n"), 443, nil, nil, egress.CodeNotTLS},
 		"a short word":        {[]byte("hi"), 443, nil, nil, egress.CodeNotTLS},
