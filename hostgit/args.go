@@ -82,6 +82,11 @@ func (p *preparation) command(rest []string) error {
 		return refusal(policy.Denied, "git_command", p.expanded[0],
 			fmt.Sprintf("cannot run git %s: it obeys a repository in ways of its own, or serves others from it", p.expanded[0]), "run it inside: pinfold wrap -- git "+p.expanded[0])
 	}
+	if name := p.expanded[0]; name == "submodule" || name == "bisect" {
+		if err := p.isNew(name); err != nil {
+			return err
+		}
+	}
 	return p.inSubmodules(p.expanded)
 }
 

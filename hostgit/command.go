@@ -34,6 +34,7 @@ const patience = 2 * time.Minute
 func Prepare(ctx context.Context, dir string, args, env []string) (*Command, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	env = unique(env)
 	own, rest := split(args)
 	trees := untrusted(dir, own, env)
 	git, path, err := locate(lookup(env, "PATH"), trees)
@@ -93,7 +94,7 @@ func newPreparation(ctx context.Context, git, dir string, env []string) *prepara
 }
 
 func (p *preparation) prepare(rest []string, allowed string) error {
-	if err := p.isNew(rest); err != nil {
+	if err := p.isNew(""); err != nil {
 		return err
 	}
 	list, err := p.run(p.dir, p.env, slices.Concat(p.where, []string{"config", "--list", "-z", "--show-scope"})...)
@@ -126,15 +127,16 @@ func (p *preparation) allow(names []string) {
 }
 
 // isNew refuses a git that doesn't hand the settings on: GIT_CONFIG_COUNT came
-// with 2.31, and until 2.39 git submodule was a shell script that dropped it.
-func (p *preparation) isNew(rest []string) error {
+// with 2.31, and until 2.39 git submodule was a shell script that dropped it,
+// and git bisect one that evaluated its state.
+func (p *preparation) isNew(command string) error {
 	out, err := p.run("/", p.env, "version")
 	var major, minor int
 	if err == nil {
 		_, err = fmt.Sscanf(string(out), "git version %d.%d", &major, &minor)
 	}
 	need := 31
-	if len(rest) > 0 && rest[0] == "submodule" {
+	if command == "submodule" || command == "bisect" {
 		need = 39
 	}
 	if err != nil || major < 2 || major == 2 && minor < need {

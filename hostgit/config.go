@@ -325,11 +325,37 @@ func lookup(env []string, name string) string {
 	return value
 }
 
-// override adds settings to an environment.
+// unique leaves of each variable the first, which is what getenv(3) answers: a
+// shell or a program of ours could see another one than git will.
+func unique(env []string) []string {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(slices.Clone(env), func(e string) bool {
+		name, _, ok := strings.Cut(e, "=")
+		twice := !ok || seen[name]
+		seen[name] = true
+		return twice
+	})
+}
+
+// isStale reports whether a variable is a numbered setting which isn't one of
+// the first n.
+func isStale(e string, n int) bool {
+	name, _, _ := strings.Cut(e, "=")
+	for _, prefix := range []string{"GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"} {
+		if number, ok := strings.CutPrefix(name, prefix); ok {
+			i, err := strconv.Atoi(number)
+			return err != nil || i < 0 || i >= n || strconv.Itoa(i) != number
+		}
+	}
+	return false
+}
+
+// override adds settings to an environment. What stands there beyond its
+// count is nobody's, and would be taken for ours.
 func override(env []string, settings []setting) []string {
 	n, _ := strconv.Atoi(lookup(env, "GIT_CONFIG_COUNT"))
 	n = max(n, 0)
-	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, "GIT_CONFIG_COUNT=") })
+	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, "GIT_CONFIG_COUNT=") || isStale(e, n) })
 	for i, s := range settings {
 		at := strconv.Itoa(n + i)
 		env = append(env, "GIT_CONFIG_KEY_"+at+"="+s.key, "GIT_CONFIG_VALUE_"+at+"="+s.value)
