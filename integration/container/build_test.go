@@ -163,6 +163,12 @@ func TestDoctor(t *testing.T) {
 				t.Errorf("no row %q: %v", row, got)
 			}
 		}
+		// The row on limits says what a launch with them makes of it.
+		limits := map[string]any{"limits": map[string]any{"memory": "64m", "cpus": 0.5, "pids": 64}}
+		status := map[int]string{0: "ok", 125: "warn"}[p.wrap(limits, "true").code]
+		if status == "" || !regexp.MustCompile(`(?m)^`+status+` +container limits `).MatchString(got.stdout) {
+			t.Errorf("a launch with limits is %q, and doctor says %v", status, got)
+		}
 		if _, err := p.e.Resolve(t.Context(), "localhost/pinfold/trial:1"); err == nil {
 			t.Error("its image is left behind")
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,6 +118,10 @@ func TestEngineRestart(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDocker(t, c.flags...)
 			p := newPen(t, &lab{name: "docker", engine: engine.Docker, endpoint: d.endpoint(), home: "/root"})
+			row := map[string]string{"interrupted": "warn", "exited": "ok"}[c.reason]
+			if got := p.call("doctor", "--tier", "container"); !regexp.MustCompile(`(?m)^` + row + ` +container restarts `).MatchString(got.stdout) {
+				t.Errorf("doctor doesn't say %q: %v", row, got)
+			}
 			port := serveWeb(t, okHandler)
 			more := map[string]any{"network": map[string]any{"allow": []string{"127.0.0.1:" + port}}}
 			r := p.start(more, viaProxy+`trap 'exit 42' TERM; while [ ! -e end ]; do wget -q -O - http://127.0.0.1:`+port+`/ >>out || exit 99; sleep 0.1; done; exit 7`)
