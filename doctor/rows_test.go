@@ -92,6 +92,8 @@ func TestRows(t *testing.T) {
 		"sockets refused": {"launch: grants", func(_ *doctor.Host, p *probe) {
 			p.sockets = &policy.Refusal{Code: "field_unavailable", Subject: "sockets"}
 		}, doctor.Warn, "sockets_unavailable"},
+		"two of a name":     {"PATH", twoOnPath("/opt/bin", "/usr/bin"), doctor.Warn, "shadowed"},
+		"one by two names":  {"PATH", twoOnPath("/bin", "/usr/bin"), doctor.OK, "ok"},
 		"kernel unreadable": {"kernel", func(h *doctor.Host, _ *probe) { h.Root = fstest.MapFS{} }, doctor.Unknown, "kernel_unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,6 +124,16 @@ func mode(name string, m fs.FileMode) func(*doctor.Host, *probe) {
 func file(name, text string) func(*doctor.Host, *probe) {
 	return func(h *doctor.Host, _ *probe) {
 		h.Root.(fstest.MapFS)[name] = &fstest.MapFile{Data: []byte(text + "\n"), Mode: 0o644}
+	}
+}
+
+// twoOnPath puts a bubblewrap into each of two directories.
+func twoOnPath(one, other string) func(*doctor.Host, *probe) {
+	return func(h *doctor.Host, p *probe) {
+		h.Path = []string{one, other}
+		for _, dir := range h.Path {
+			mode(dir[1:]+"/bwrap", 0o755)(h, p)
+		}
 	}
 }
 
