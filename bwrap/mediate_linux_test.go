@@ -94,18 +94,22 @@ func TestHostPorts(t *testing.T) {
 }
 
 const pythonServer = `
-import socket, sys, time
+import signal, socket, sys, time
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 time.sleep(float(sys.argv[3]))
-s = socket.socket(socket.AF_INET6 if sys.argv[1] == "::1" else socket.AF_INET)
-s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-s.bind((sys.argv[1], int(sys.argv[2]))); s.listen()
-print("ready", flush=True)
-for _ in range(int(sys.argv[4])):
-    c, _ = s.accept(); c.sendall(b"inside\n"); c.close()
+for restart in range(2):
+    s = socket.socket(socket.AF_INET6 if sys.argv[1] == "::1" else socket.AF_INET)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind((sys.argv[1], int(sys.argv[2]))); s.listen()
+    print("ready", flush=True)
+    for _ in range(int(sys.argv[4])):
+        c, _ = s.accept(); c.sendall(b"inside\n"); c.close()
+    s.close(); print("closed", flush=True)
+    if restart == 0: signal.sigwait({signal.SIGUSR1})
 `
 
-// A server inside is reached from the host's loopback, whichever its family
-// and whenever it starts.
+// A server inside is reached from the host's loopback, whichever its family,
+// whenever it starts, and once it has started again.
 func TestExpose(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"127.0.0.1", "::1"} {
@@ -123,16 +127,28 @@ func TestExpose(t *testing.T) {
 				t.Errorf("nobody listens yet, and %q came", got)
 			}
 			r.out.until(t, "ready\n")
-			for range 20 {
-				if got := hear(at); got != "inside\n" {
-					t.Errorf("got %q", got)
-				}
+			hearAll(t, at, 20)
+			r.out.until(t, "closed\n")
+			if got := hear(at); got == "inside\n" {
+				t.Errorf("nobody listens any more, and %q came", got)
 			}
+			must(t, r.Signal(syscall.SIGUSR1))
+			r.out.until(t, "ready\n")
+			hearAll(t, at, 20)
 			r.finish(t)
 			if _, err := net.Dial("tcp", at); err == nil {
 				t.Error("the port is still open")
 			}
 		})
+	}
+}
+
+func hearAll(t *testing.T, at string, times int) {
+	t.Helper()
+	for range times {
+		if got := hear(at); got != "inside\n" {
+			t.Errorf("got %q", got)
+		}
 	}
 }
 

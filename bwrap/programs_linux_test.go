@@ -94,6 +94,10 @@ func otherPrograms() map[string]program {
 		"ssh": {
 			"test -x /usr/sbin/sshd", `ssh ` + sshOptions + ` $USER@api.example 'cat; echo over ssh' <<< in`, "in\nover ssh", "", false,
 		},
+		"ssh, sharing a connection": {
+			"test -x /usr/sbin/sshd", `shared="ssh ` + sshOptions + ` -o ControlPath=/tmp/shared $USER@api.example" && $shared -fNM >/dev/null && $shared -o ProxyCommand=false 'echo over the master' && $shared -O exit 2>/dev/null`,
+			"over the master", "", false,
+		},
 		"git ssh": {
 			"test -x /usr/sbin/sshd", `export GIT_SSH_COMMAND="ssh ` + sshOptions + `"; git clone -q ssh://$USER@api.example$LAB/repo.git /tmp/ssh && cat /tmp/ssh/file`, "content",
 			`export GIT_SSH_COMMAND="ssh ` + sshOptions + `"; git clone -q ssh://$USER@other.example$LAB/repo.git /tmp/other`, false,

@@ -16,7 +16,7 @@ import (
 // way it goes and however its end is told. Alone: the heap is everybody's.
 // PINFOLD_BODY is its size; what is meant are some 10 GiB, which take a minute.
 func TestBodiesOfAnySizeTakeNoMemory(t *testing.T) {
-	size := int64(256 << 20)
+	size := int64(64 << 20)
 	if s := os.Getenv("PINFOLD_BODY"); s != "" {
 		var err error
 		if size, err = strconv.ParseInt(s, 10, 64); err != nil {
