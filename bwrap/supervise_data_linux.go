@@ -12,13 +12,14 @@ type filling struct {
 	of     []Datum
 	ahead  *Ahead // nil, or it may have the stub
 	fds    []int
+	empty  int // one of them that holds nothing, or -1
 	filter int // hangs up when the filter has been read; -1 if nothing tells
 	err    error
 	done   chan struct{}
 }
 
 func fillSoon(data []Datum, a *Ahead) *filling {
-	f := &filling{of: data, ahead: a, filter: -1, done: make(chan struct{})}
+	f := &filling{of: data, ahead: a, empty: -1, filter: -1, done: make(chan struct{})}
 	go func() {
 		defer close(f.done)
 		for i := range data {
@@ -45,8 +46,21 @@ func (f *filling) hold(d *Datum) (int, error) {
 			return fd, nil
 		}
 		return supervise.FillProgram(d.Name, d.WriteTo)
+	case d.size() == 0:
+		return f.holdNothing(d)
 	}
 	return supervise.FillMemfd(d.Name, d.WriteTo)
+}
+
+// holdNothing is an empty file: most covers are, and bubblewrap only reads
+// them, so that one serves for all.
+func (f *filling) holdNothing(d *Datum) (int, error) {
+	if f.empty >= 0 {
+		return unix.FcntlInt(uintptr(f.empty), unix.F_DUPFD_CLOEXEC, 3)
+	}
+	fd, err := supervise.FillMemfd(d.Name, d.WriteTo)
+	f.empty = fd
+	return fd, err
 }
 
 // takeStub is the stub as it was held ahead, if it is that one; else -1.
