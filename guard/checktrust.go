@@ -107,7 +107,7 @@ func (g *gate) renamer(s step) string {
 		return fmt.Sprintf("user %d", s.uid)
 	}
 	others := s.mode&modeOtherWrite != 0
-	group := s.mode&modeGroupWrite != 0 && (s.acl || !g.private(s.gid, g.trusted))
+	group := !others && s.mode&modeGroupWrite != 0 && (s.acl || !g.private(s.gid, g.trusted))
 	switch {
 	case !others && !group:
 		return ""
