@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +33,7 @@ type launcher struct {
 	data     *filling
 	pending  *pendingBoundary // until the Process has it
 	outcome  chan egressResult
+	signals  sync.WaitGroup // until they are taken: the runtime waits for a thread of its own for each
 	compares bool // the stub has been let go
 	unrun    bool // bubblewrap had read its filter, the last thing before the stub, and then ended
 	released bool
@@ -80,8 +82,10 @@ func startRun(ctx context.Context, l *Launch, o StartOptions) (*Process, error) 
 	s := newLauncher(l, o)
 	if o.Forward {
 		inherit()
-		s.forwarder = supervise.Forward(func(sig unix.Signal) { cancel(interrupted(sig, nil)) }, stopSignals()...)
-		noteOrder()
+		s.signals.Go(func() {
+			s.forwarder = supervise.Forward(func(sig unix.Signal) { cancel(interrupted(sig, nil)) }, stopSignals()...)
+			noteOrder()
+		})
 	}
 	if err := s.run(launching, ctx); err != nil {
 		if l := s.boundary.lossOf(); l != nil {
@@ -162,7 +166,9 @@ func (s *launcher) prepare() (err error) {
 	pinned := make(chan error, 1)
 	go func() { pinned <- s.pin() }()
 	err = s.prepareStreams()
-	if err = cmp.Or(err, <-pinned); err != nil {
+	err = cmp.Or(err, <-pinned)
+	s.signals.Wait() // before anything is made that only this process takes away
+	if err != nil {
 		return err
 	}
 	if err = s.listenOutside(); err != nil {

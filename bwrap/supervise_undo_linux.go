@@ -66,6 +66,7 @@ func (s *launcher) undo(cause error) error {
 	s.output.abandon()
 	s.carried.Finish(false)
 	s.relay.finish(s.released && err == nil)
+	s.signals.Wait()
 	s.forwarder.Stop()
 	if s.engine != nil {
 		s.engine.Close()

@@ -82,7 +82,7 @@ func interruptible(ctx context.Context) (context.Context, func()) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	ch := make(chan os.Signal, 1)
-	signal.Notify(ch, signals...)
+	taken := notifySoon(ch, signals...)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -91,9 +91,22 @@ func interruptible(ctx context.Context) (context.Context, func()) {
 		}
 	}()
 	return ctx, func() {
+		<-taken
 		signal.Stop(ch)
 		close(ch)
 		<-done
 		cancel(nil)
 	}
+}
+
+// notifySoon is [signal.Notify] beside what the caller does meanwhile: for each
+// signal the runtime waits for a thread of its own. The result is closed when
+// the signals are taken; until then they mean what they meant before.
+func notifySoon(ch chan<- os.Signal, signals ...os.Signal) <-chan struct{} {
+	taken := make(chan struct{})
+	go func() {
+		defer close(taken)
+		signal.Notify(ch, signals...)
+	}()
+	return taken
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -90,10 +89,11 @@ func (p *program) wrap(c *cli.Context, f *wrapFlags) error {
 func (p *program) wrapCommandLine(ctx context.Context, f *wrapFlags, argv []string, o runOptions, out *outcome) error {
 	// A reader of our standard error that has gone away must not end the
 	// supervisor, and the command with it.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	taken := notifySoon(make(chan os.Signal, 1), syscall.SIGPIPE)
 	o.started = theCollector.collectLate()
 	defer o.started()
 	l, err := p.prepare(&f.launchFlags, argv)
+	<-taken
 	l.outcome = out
 	if err == nil {
 		p.reclaim(l.request.State)
