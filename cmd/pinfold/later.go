@@ -22,14 +22,14 @@ const laterBudget = 200 * time.Millisecond
 // laterShown is how many findings the notice names.
 const laterShown = 3
 
-// grantedTrees are the directories that the command may write and that stay,
-// the workspace first.
+// grantedTrees are the directories and files that the command may write and
+// that stay, the workspace first.
 func grantedTrees(g *guard.Grant, fresh []bwrap.Fresh) []string {
 	var roots []string
 	for _, e := range g.Entries() {
 		made := slices.ContainsFunc(fresh, func(f bwrap.Fresh) bool { return f.Path == e.Path })
 		switch {
-		case e.Access != guard.ReadWrite || e.Kind != guard.Dir || made:
+		case e.Access != guard.ReadWrite || e.Kind != guard.Dir && e.Kind != guard.File || made:
 		case e.Path == g.Paths().Workspace:
 			roots = slices.Insert(roots, 0, e.Path)
 		default:
@@ -57,7 +57,7 @@ func (r *oneRun) reportLater() {
 	if d := r.directories; d != nil {
 		r.later.Places = d
 	}
-	report := r.later.Report(r.roots, laterBudget)
+	report := r.later.Report(r.roots, r.later.Budget(laterBudget))
 	for _, f := range report.Findings {
 		r.outcome.result.Persistence = append(r.outcome.result.Persistence, plan.PersistenceResult{Path: f.Path, Change: f.Change, What: f.What})
 		if r.events != nil {
@@ -65,6 +65,9 @@ func (r *oneRun) reportLater() {
 		}
 	}
 	r.outcome.result.PersistencePartial = report.Partial
+	if report.Partial {
+		defer r.p.notice("not all that this could change was searched for what host tools run")
+	}
 	if len(report.Findings) == 0 {
 		return
 	}

@@ -247,3 +247,26 @@ func TestFurtherNames(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// What is granted may itself have such a name, lie in a directory of one, or
+// be a file.
+func TestGrantsOfSuchNames(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	tree(t, root, map[string]string{"package.json": "{}", ".github/workflows/a/b": "x", ".local/bin/x": "x", "plain": "x"})
+	w := begun(t, root)
+	roots := []string{root + "/package.json", root + "/plain", root + "/.github/workflows/a", root + "/.local/bin"}
+	if r := w.Report(roots, budget); len(r.Findings) > 0 || r.Partial {
+		t.Fatalf("before anything was done: %+v", r)
+	}
+	deep := ".local/bin" + strings.Repeat("/d", 40) + "/x"
+	tree(t, root, map[string]string{"package.json": `{"scripts":{}}`, ".github/workflows/a/c.yml": "x", "plain": "y", deep: "x"})
+	r := w.Report(roots, budget)
+	want := []string{"changed package.json: package scripts", "new .github/workflows/a/c.yml: CI", "new " + deep + ": commands on the PATH"}
+	got := findings(root, r)
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" || r.Partial {
+		t.Errorf("partial %v: %s", r.Partial, diff)
+	}
+}

@@ -174,7 +174,7 @@ func TestBounds(t *testing.T) {
 	root := t.TempDir()
 	w := begun(t, root)
 	deep := root
-	for range 14 {
+	for range 66 {
 		deep += "/d"
 	}
 	tree(t, deep, map[string]string{".envrc": "x"})

@@ -14,7 +14,7 @@ import (
 // The bounds of one report.
 const (
 	maxFindings = 200
-	maxDepth    = 12
+	maxDepth    = 64
 	maxRead     = 1 << 20 // of a package.json
 	batch       = 512     // entries read at once
 	topBatches  = 40      // of a tree's top directory, which is looked at even when late
@@ -88,8 +88,14 @@ type search struct {
 	seen     map[string]bool // roots
 }
 
-// Report looks through the directories that the command could write, for at
-// most so long.
+// Budget is how long a search may take at the end of a run: the least, and for
+// a longer run a twentieth of its time, ten times as much at most.
+func (w *Watch) Budget(least time.Duration) time.Duration {
+	return max(least, min(time.Since(w.began)/20, 10*least))
+}
+
+// Report looks through the directories and files that the command could write,
+// for at most so long.
 func (w *Watch) Report(roots []string, budget time.Duration) Report {
 	s := &search{Watch: w, deadline: time.Now().Add(budget), seen: map[string]bool{}, kinds: map[string]int{}}
 	s.Partial = w.Places != nil && !w.Places.Complete()

@@ -24,7 +24,14 @@ type place struct {
 // walk goes through a tree, what is near the top first: there lies most of
 // what is run, and the time may not be enough for all.
 func (s *search) walk(root string) {
-	queue := []place{{dir: root}}
+	p := begins(root)
+	if info, err := os.Lstat(root); err == nil && !info.IsDir() {
+		if p.what != "" {
+			s.judge(root, p.what, p.names, false)
+		}
+		return
+	}
+	queue := []place{p}
 	for len(queue) > 0 {
 		p := queue[0]
 		if p.depth > 0 && s.late() {
@@ -37,6 +44,17 @@ func (s *search) walk(root string) {
 		}
 		queue = s.through(p, queue)
 	}
+}
+
+// begins is where a search starts: what is granted may itself be run, or lie
+// in a directory of which all is.
+func begins(root string) place {
+	for dir, n := root, 0; dir != filepath.Dir(dir); dir, n = filepath.Dir(dir), n+1 {
+		if what, depth := whatRuns(dir, false); what != "" {
+			return place{dir: root, what: what, names: depth + n}
+		}
+	}
+	return place{dir: root}
 }
 
 // late ends the search when its time is over.
