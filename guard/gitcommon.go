@@ -146,7 +146,7 @@ func (g *gate) grantGitHome(ctx context.Context, h *gitHome) error {
 		return nil
 	}
 	g.writes = append(g.writes, list...)
-	g.note(fmt.Sprintf("{workspace} is %s of %s: its objects, refs and logs may be written; to pack refs or change its configuration, add %q to write",
+	g.note(fmt.Sprintf("{workspace} is %s of %s: its objects, refs and logs may be written; to delete or pack refs, or change its configuration, add %q to write",
 		h.what, h.common, h.common))
 	return nil
 }

@@ -67,6 +67,58 @@ func TestGitWaits(t *testing.T) {
 	}
 }
 
+// gitLayouts are repositories as people keep them: what the host sets up, what
+// is done inside, and what that must print. Each ends with an attempt to have
+// the host's git obey the command.
+func gitLayouts() map[string]struct{ prepare, inside, want string } {
+	const plant = `; for f in $(git rev-parse --git-path config) $(git rev-parse --git-path hooks)/post-commit; do (echo x >>$f) 2>&- && echo planted $f; done; echo end`
+	return map[string]struct{ prepare, inside, want string }{
+		"a sparse checkout": {
+			`mkdir in out; echo 1 >in/f; echo 1 >out/f; git add -A; git commit -qm parts; git sparse-checkout set in`,
+			`git status --porcelain; echo 2 >in/f; git add -A; git commit -qm two; echo 3 >in/f; git stash -q; git stash pop -q; git checkout -q in/f; ls; git sparse-checkout list; git ls-files out; git sparse-checkout set out 2>/dev/null || echo refused` + plant,
+			"README.md\nin\nin\nout/f\nrefused\nend\n",
+		},
+		"a linked worktree of a repository beside, by a relative path": {
+			`mv {ws} {root}/main; cd {root}/main; git worktree add -q {ws} -b wt; echo "gitdir: ../main/.git/worktrees/ws" >{ws}/.git`,
+			`git status --porcelain; echo 2 >f; git add -A; git commit -qm two; echo 3 >f; git stash -q; git stash pop -q 2>/dev/null; git status --porcelain; git checkout -q f; git fetch -q . HEAD:refs/heads/fetched; git push -q . HEAD:refs/heads/pushed; git log --format=%s; git worktree list | wc -l; git for-each-ref refs/heads | wc -l` + plant,
+			" M f\ntwo\nfirst\n2\n4\nend\n",
+		},
+		"a repository with a bare one beside": {
+			`git clone -q --bare --no-hardlinks . {ws}/b.git; git remote add origin b.git; git fetch -q; echo b.git >.git/info/exclude; git branch -q -u origin/main`,
+			`echo 2 >f; git add -A; git commit -qm two; git push -q 2>&1; git fetch 2>&1; git pull -q 2>&1; cd b.git; git log --format=%s; git gc -q; git tag v1; git worktree list | wc -l` + plant,
+			"two\nfirst\n1\nend\n",
+		},
+		"hooks elsewhere": {
+			`mkdir tools; printf '#!/bin/sh\necho hook\n' >tools/pre-commit; chmod +x tools/pre-commit; git config core.hooksPath tools`,
+			`git add -A; git commit -qm two 2>&1; git status --porcelain; echo x 2>&- >tools/pre-push || echo held; mv tools t 2>&- && mv t tools || echo held` + plant,
+			"hook\nheld\nheld\nend\n",
+		},
+	}
+}
+
+// TestGitLayouts: git works inside on what the host has set up, and neither
+// configuration nor hooks can be written, which they can without a sandbox.
+func TestGitLayouts(t *testing.T) {
+	t.Parallel()
+	for name, c := range gitLayouts() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, control := newLab(t), newLab(t)
+			for _, l := range []*lab{l, control} {
+				l.sh(t, l.place(nil).Replace("cd {ws}; "+c.prepare))
+			}
+			res := l.wrap(t, launch{policy: workspaceOnly(), argv: []string{"sh", "-c", l.place(nil).Replace(c.inside)}})
+			if res.code != 0 || res.stdout != c.want {
+				t.Errorf("wanted %q: %v", c.want, res)
+			}
+			outside := control.direct(t, launch{argv: []string{"sh", "-c", control.place(nil).Replace(c.inside)}})
+			if strings.Count(outside.stdout, "planted") != 2 {
+				t.Errorf("outside nothing is planted either, so this shows nothing: %v", outside)
+			}
+		})
+	}
+}
+
 // elsewhereGit: a repository that the launch can't write is nobody's business.
 func (l *lab) elsewhereGit(t *testing.T, dir string) {
 	t.Helper()

@@ -3,6 +3,7 @@
 package integration_test
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,6 +70,82 @@ func TestNodeInside(t *testing.T) {
 	needsProgram(t, "node")
 	l := newLab(t)
 	l.works(t, `node -e 'const fs=require("fs"),os=require("os"),cp=require("child_process"); fs.writeFileSync("n","x"); console.log(cp.execSync("echo from a child").toString().trim(), os.cpus().length>0)'`, "from a child true")
+}
+
+// ownSockets are programs whose processes talk to each other over sockets of
+// their own: named, abstract, passed on, and on the loopback.
+func ownSockets() map[string]struct{ argv, text, want string } {
+	return map[string]struct{ argv, text, want string }{
+		"multiprocessing": {"/usr/bin/python3", `
+import multiprocessing as m, os
+from multiprocessing.connection import Client, Listener
+def square(x): return x * x
+if __name__ == "__main__":
+    for how in "fork", "spawn", "forkserver":
+        with m.get_context(how).Pool(2) as pool: print(how, pool.map(square, [1, 2, 3]))
+    with m.Manager() as manager: print(dict(manager.dict(a=1)))
+    for at in "\0pinfold-own", None:
+        listener = Listener(at, "AF_UNIX")
+        if os.fork() == 0: Client(listener.address).send("sent"); os._exit(0)
+        print(listener.accept().recv())
+`, "fork [1, 4, 9]\nspawn [1, 4, 9]\nforkserver [1, 4, 9]\n{'a': 1}\nsent\nsent\n"},
+		// As browsers are driven: a child with pipes 3 and 4, a socket in a
+		// temporary directory, and a server on the loopback.
+		"a driven browser": {"node", `
+const {spawn, fork} = require("child_process"), net = require("net"), fs = require("fs"), http = require("http"), path = require("path")
+if (process.argv[2] === "browser") {
+	const out = fs.createWriteStream(null, {fd: 4})
+	fs.createReadStream(null, {fd: 3}).on("data", d => out.write("answered " + d))
+} else if (process.argv[2] === "worker") {
+	process.send("by ipc", () => process.disconnect())
+} else (async () => {
+	const heard = s => new Promise((ok, no) => s.on("data", d => ok(String(d))).on("error", no))
+	const child = spawn(process.execPath, [__filename, "browser"], {stdio: ["ignore", "inherit", "inherit", "pipe", "pipe"], detached: true})
+	child.stdio[3].write("a pipe"); console.log(await heard(child.stdio[4]))
+	const at = path.join(fs.mkdtempSync(path.join(require("os").tmpdir(), "own-")), "s")
+	await new Promise(ok => net.createServer(s => s.end("by name")).listen(at, ok)); console.log(await heard(net.connect(at)))
+	const web = await new Promise(ok => { const s = http.createServer((q, r) => r.end("by the loopback")).listen(0, "127.0.0.1", () => ok(s)) })
+	console.log(await new Promise(ok => http.get({host: "localhost", port: web.address().port, family: 4}, r => ok(heard(r)))))
+	console.log(await new Promise(ok => fork(__filename, ["worker"]).on("message", ok)))
+	process.kill(-child.pid); process.exit(0)
+})()
+`, "answered a pipe\nby name\nby the loopback\nby ipc\n"},
+	}
+}
+
+// TestOwnSocketsInside: with a network and without one. What the host listens
+// on, also in the workspace, isn't among a command's own.
+func TestOwnSocketsInside(t *testing.T) {
+	t.Parallel()
+	for name, c := range ownSockets() {
+		for way, policy := range map[string]doc{"alone": workspaceOnly(), "with a network": allows("api.example")} {
+			t.Run(name+", "+way, func(t *testing.T) {
+				t.Parallel()
+				needsProgram(t, c.argv)
+				l := newLab(t)
+				write(t, l.ws+"/program", c.text, 0o644)
+				if res := l.wrap(t, launch{policy: policy, argv: []string{c.argv, "program"}}); res.code != 0 || res.stdout != c.want {
+					t.Errorf("wanted %q: %v", c.want, res)
+				}
+				l.theirs(t, policy)
+			})
+		}
+	}
+}
+
+// theirs is a socket of the host's in the workspace.
+func (l *lab) theirs(t *testing.T, policy doc) {
+	t.Helper()
+	host, err := net.Listen("unix", l.ws+"/theirs")
+	must(t, err)
+	defer host.Close()
+	c := launch{policy: policy, argv: []string{"/usr/bin/python3", "-c", "import socket; socket.socket(socket.AF_UNIX).connect('theirs')"}}
+	if res := l.wrap(t, c); res.code == 0 || !strings.Contains(res.stderr, "PermissionError") {
+		t.Errorf("the host's socket was reached: %v", res)
+	}
+	if res := l.direct(t, c); res.code != 0 {
+		t.Errorf("it isn't reached outside either, so this shows nothing: %v", res)
+	}
 }
 
 func TestNpmInstallInside(t *testing.T) {
