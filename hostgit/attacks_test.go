@@ -183,10 +183,6 @@ func attacks() map[string]attack {
 			f.git("", "commit", "-qam", "third")
 			f.git("", "merge", "-q", "-")
 		}, [][]string{{"mergetool", "--no-prompt"}}, "git_config"},
-		"a git of the remote's": {func(f *farm) {
-			f.git("", "remote", "add", "origin", "../beside")
-			f.git("", "config", "remote.origin.uploadpack", f.sprungTrap()+" </dev/null; false")
-		}, [][]string{{"fetch", "origin"}}, ""},
 		"an extension of a filter program's": {func(f *farm) {
 			f.git("", "config", "lfs.extension.ev.clean", f.sprungTrap())
 			must(f.t, os.WriteFile(filepath.Dir(f.top)+"/.gitconfig", []byte("[filter \"own\"]\n\tclean = $(git config lfs.extension.ev.clean)\n"), 0o600))
@@ -207,6 +203,7 @@ func TestAttacks(t *testing.T) {
 	t.Parallel()
 	all := attacks()
 	maps.Copy(all, unfinished())
+	maps.Copy(all, overridden())
 	for name, a := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -115,7 +115,7 @@ func (p *preparation) judge(e entry) (more []string, err error) {
 		file, err := p.included(e)
 		return []string{file}, err
 	}
-	if section == "core" && name == "worktree" && p.leadsBack(e) || isTool(section, name, e.value) {
+	if section == "core" && name == "worktree" && p.leadsBack(e) || isOwn(section, name, e.value) {
 		return nil, nil
 	}
 	r, dangerous := remedyFor(e.key)
@@ -130,13 +130,6 @@ func (p *preparation) judge(e entry) (more []string, err error) {
 		return nil, tooMany(p.dir)
 	}
 	return nil, nil
-}
-
-// isTool reports whether a key chooses one of git's own tools by its name, or
-// one whose command is another key's.
-func isTool(section, name, value string) bool {
-	chosen := (section == "merge" || section == "diff") && (name == "tool" || name == "guitool")
-	return chosen && value != "" && strings.Trim(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 }
 
 // unset says how to take a key out of a file.
@@ -234,7 +227,7 @@ func (p *preparation) withSettings() []string {
 		case r.section == "credential":
 			lists = true
 		case ok:
-			settings = append(settings, setting{key, value})
+			settings = append(settings, setting{key, p.meant(r, value)})
 		default:
 			settings = append(settings, setting{key, p.standIn(r, key)})
 		}
@@ -301,6 +294,23 @@ func (p *preparation) standIn(r remedy, key string) string {
 		return gpgProgram(key)
 	}
 	return r.value
+}
+
+// meant is the operator's own value, in a way that leaves nothing of the
+// repository's: that a command's output is paged says nothing of the pager, so
+// that one named before goes on to count.
+func (p *preparation) meant(r remedy, value string) string {
+	number, err := strconv.ParseInt(strings.TrimRight(strings.ToLower(value), "kmg"), 0, 64)
+	isTrue := slices.Contains([]string{"true", "yes", "on"}, strings.ToLower(value)) || err == nil && number != 0
+	if r.section != "pager" || !isTrue {
+		return value
+	}
+	for _, pager := range []string{p.operators["core.pager"], lookup(p.env, "PAGER")} {
+		if pager != "" {
+			return pager
+		}
+	}
+	return "less"
 }
 
 // gpgProgram is what git would run for a format of signatures.

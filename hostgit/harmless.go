@@ -41,8 +41,8 @@ func harmless() map[string]string {
 		"protocol":  "version",
 		"http": "curloptresolve delegation emptyauth extraheader followredirects keepalivecount keepaliveidle keepaliveinterval " +
 			"lowspeedlimit lowspeedtime maxrequests maxretries maxretrytime minsessions noepsv pinnedpubkey postbuffer proactiveauth proxy " +
-			"proxyauthmethod proxysslcainfo retryafter schannelcheckrevoke schannelusesslcainfo sslautoclientcert sslbackend sslcainfo sslcapath sslcert " +
-			"sslcertpasswordprotected sslcerttype sslcipherlist sslkey sslkeytype ssltry sslverify sslversion useragent version",
+			"proxyauthmethod proxysslcainfo retryafter schannelcheckrevoke schannelusesslcainfo sslautoclientcert sslbackend sslcainfo sslcapath " +
+			"sslcertpasswordprotected sslcipherlist ssltry sslverify sslversion useragent version",
 		"url":        "insteadof pushinsteadof",
 		"extensions": "compatobjectformat noop noop-v1 objectformat partialclone preciousobjects refstorage relativeworktrees worktreeconfig",
 		"rebase": "abbreviatecommands autosquash autostash backend forkpoint maxlabellength missingcommitscheck rebasemerges " +
@@ -58,6 +58,11 @@ func harmless() map[string]string {
 			"fetchrecentremoterefs keepalive lockignoredfiles locksverify maxretries maxretrydelay maxverifies " +
 			"pruneoffsetdays pruneremotetocheck pruneverifyremotealways pushurl repositoryformatversion setlockablereadonly " +
 			"skipdownloaderrors skippush tlstimeout transfermaxretries tustransfers url",
+		"sendemail": "aliasesfile aliasfiletype annotate assume8bitencoding bcc blob cc cccover chainreplyto composeencoding confirm " +
+			"envelopesender file forbidsendmailvariables from identity imapsentfolder mailmap multiedit outlookidfix signedoffbycc " +
+			"signedoffcc smtpauth smtpbatchsize smtpdomain smtpencryption smtppass smtprelogindelay smtpserverport smtpssl " +
+			"smtpsslcertpath smtpsslclientcert smtpsslclientkey smtpuser suppresscc suppressfrom thread to tocover " +
+			"transferencoding useimaponly validate xmailer",
 		"trailer": "ifexists ifmissing key separators where",
 		"tar":     "umask remote",
 		"web":     "",
@@ -71,7 +76,7 @@ func harmless() map[string]string {
 		"reftable": "*", "repack": "*", "rerere": "*", "revert": "*", "safe": "*", "showbranch": "*", "sparse": "*",
 		"splitindex": "*", "stash": "*", "status": "*", "tag": "*", "trace2": "*", "transfer": "*", "uploadarchive": "*",
 		"uploadpack": "*", "uploadpackfilter": "*", "versionsort": "*", "worktree": "*",
-		"imap": "", "sendemail": "", "include": "", "includeif": "",
+		"imap": "", "include": "", "includeif": "",
 	}
 }
 

@@ -50,6 +50,7 @@ func remedies() []remedy {
 		{section: "difftool", name: "path", value: fails},
 		{section: "mergetool", name: "cmd", value: fails},
 		{section: "mergetool", name: "path", value: fails},
+		{section: "mergetool", name: "layout", refuse: true}, // a shell evaluates it
 		{section: "guitool", name: "cmd", value: fails},
 		{section: "merge", name: "driver", value: fails},
 		{section: "merge", name: "tool", refuse: true},
@@ -62,9 +63,15 @@ func remedies() []remedy {
 		{section: "protocol", name: "allow", value: "never"},
 		{section: "http", name: "cookiefile"},
 		{section: "http", name: "savecookies", value: "false"}, // writes the file above
-		{section: "remote", name: "uploadpack", value: "git-upload-pack"},
-		{section: "remote", name: "receivepack", value: "git-receive-pack"},
+		{section: "remote", name: "uploadpack", refuse: true}, // the first value counts, not the last
+		{section: "remote", name: "receivepack", refuse: true},
 		{section: "remote", name: "vcs", refuse: true},
+		{section: "pull", name: "twohead", refuse: true}, // a strategy is a program
+		{section: "pull", name: "octopus", refuse: true},
+		{section: "http", name: "sslkey", refuse: true}, // a token's key: a module is loaded for it
+		{section: "http", name: "sslcert", refuse: true},
+		{section: "http", name: "sslkeytype", refuse: true},
+		{section: "http", name: "sslcerttype", refuse: true},
 		{section: "submodule", name: "update", value: "checkout"},
 		{section: "trailer", name: "command", value: "true"},
 		{section: "trailer", name: "cmd", value: "true"},
@@ -75,8 +82,14 @@ func remedies() []remedy {
 		{section: "help", name: "browser", value: fails},
 		{section: "help", name: "format", value: "man"},
 		{section: "instaweb", name: "*", value: fails},
-		{section: "sendemail", name: "*", value: ""},
-		{section: "gc", name: "recentobjectshook", value: "true"},
+		{section: "sendemail", name: "tocmd", value: "true"}, // an empty one would run the mail
+		{section: "sendemail", name: "cccmd", value: "true"},
+		{section: "sendemail", name: "headercmd", value: "true"},
+		{section: "sendemail", name: "sendmailcmd", value: fails},
+		{section: "sendemail", name: "smtpserver", refuse: true},
+		{section: "sendemail", name: "smtpserveroption", refuse: true}, // all count
+		{section: "gc", name: "recentobjectshook", refuse: true},       // all are run
+		{section: "gc", name: "repackfilterto", refuse: true},          // a place to write
 		{section: "maintenance", name: "strategy", value: "none"},
 		{section: "init", name: "templatedir"},
 		{section: "imap", name: "tunnel", value: fails},
