@@ -18,7 +18,7 @@ func (g *gate) checkSpellings() error {
 			if disagree(a, b) && spelling(a) != spelling(b) {
 				return refuse("contradiction", b.given, two{a, b},
 					fmt.Sprintf("cannot tell what holds at %q: two spellings of it say %s and %s", b.obj.path, a.verb, b.verb),
-					"keep one of the two entries")
+					two{a, b}.keepOne())
 			}
 		}
 		seen[b.obj.path] = append(seen[b.obj.path], b)
@@ -96,7 +96,7 @@ func (g *gate) checkAllows() error {
 		}
 		if v := g.lattice.at(b.obj.path); !v.access.readable() {
 			return refuse("allow_reveals_nothing", b.given, two{b, v.rule},
-				fmt.Sprintf("cannot allow reading %q: at that path the deny wins", b.given), "keep one of the two entries")
+				fmt.Sprintf("cannot allow reading %q: at that path the deny wins", b.given), two{b, v.rule}.keepOne())
 		}
 		if g.lattice.above(b.obj.path).access.readable() {
 			continue // redundant, and no exception to anything

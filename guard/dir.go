@@ -53,5 +53,5 @@ func (g *gate) checkDir(b *bound) (string, error) {
 			fmt.Sprintf("add %q to read.allow, or start elsewhere with --chdir", b.given))
 	}
 	return "", refuse("dir_denied", b.given, v.rule, fmt.Sprintf("cannot start in %q: the most specific rule there denies it", b.given),
-		"start elsewhere with --chdir, or change the rule")
+		fmt.Sprintf("start elsewhere with --chdir, or change what denies it: %s", v.rule))
 }

@@ -129,7 +129,7 @@ func (g *gate) bindStore(r policy.PathRule) (*bound, error) {
 	}
 	if v := g.lattice.at(b.obj.path); v.access == Deny || v.access == Empty {
 		return nil, refuse("contradiction", b.given, two{b, v.rule},
-			fmt.Sprintf("cannot allow hard links from %q: it is denied", b.given), "keep one of the two entries")
+			fmt.Sprintf("cannot allow hard links from %q: it is denied", b.given), two{b, v.rule}.keepOne())
 	}
 	return b, nil
 }

@@ -340,8 +340,13 @@ func TestRefusals(t *testing.T) {
 				c.prepare(tr)
 			}
 			r := c.launch.refused(tr, c.code)
+			// A person is shown no more than the reason and the hint.
+			shown := r.Why + " " + r.Fix
+			if c.code != "contradiction" && c.code != "allow_reveals_nothing" && c.code != "dir_denied" {
+				shown += " " + r.Rule
+			}
 			for _, n := range c.names {
-				if !strings.Contains(r.Why+" "+r.Rule+" "+r.Fix, n) {
+				if !strings.Contains(shown, n) {
 					t.Errorf("the refusal doesn't name %q: why %q, rule %q, fix %q", n, r.Why, r.Rule, r.Fix)
 				}
 			}

@@ -99,3 +99,7 @@ func refuse(code, subject string, rule fmt.Stringer, why, fix string) *policy.Re
 type two struct{ first, second fmt.Stringer }
 
 func (t two) String() string { return t.first.String() + " and " + t.second.String() }
+
+// keepOne is the hint for both: a person is shown no more than it and the
+// reason.
+func (t two) keepOne() string { return "keep one of the two entries: " + t.String() }
