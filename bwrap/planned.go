@@ -23,6 +23,7 @@ func planOf(in input, m Machine, o Options, b *builder, l *Launch, md mediation)
 		Mounts:    f.mounts(b.mounts),
 		Hosts:     hostTexts(in.Network.Allow),
 		DenyHosts: hostTexts(in.Network.Deny),
+		Terms:     in.Network.Terms(),
 		Sockets:   socketPaths(in.Sockets),
 		Listeners: l.Setup.Listen,
 		Layers:    layers(m, md),

@@ -452,6 +452,30 @@ func TestPlanHoldsNoSecret(t *testing.T) {
 }
 
 // The digest differs where what runs differs, and only there.
+// networks differ in what they let out, and in nothing else.
+func networks() []policy.Network {
+	no := false
+	allow := func(h policy.HostPattern) []policy.HostPattern {
+		h.Text, h.Name = "a.example", "a.example"
+		return []policy.HostPattern{h}
+	}
+	usual := allow(policy.HostPattern{})
+	return []policy.Network{
+		{Allow: usual},
+		{Allow: allow(policy.HostPattern{TLS: &no})},
+		{Allow: allow(policy.HostPattern{Budget: policy.Budget{Connections: 1}})},
+		{Allow: usual, VerifyTLSName: &no},
+		{Allow: usual, HostPorts: []uint16{80}},
+		{Allow: usual, HostPorts: []uint16{81}},
+		{Allow: usual, Expose: []policy.Expose{{Outside: 3000, Inside: 3000, Text: "3000"}}},
+		{Allow: usual, Expose: []policy.Expose{{Outside: 3001, Inside: 3000, Text: "3001:3000"}}},
+		{Allow: usual, Budget: policy.Budget{BytesUp: 1}},
+		{Allow: usual, Budget: policy.Budget{Hosts: 1}},
+		{Allow: usual, Upstream: "http://one.example:3128"},
+		{Allow: usual, Upstream: "http://two.example:3128"},
+	}
+}
+
 func TestPlanDigestOfLaunches(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
@@ -462,6 +486,14 @@ func TestPlanDigestOfLaunches(t *testing.T) {
 			t.Errorf("%s and %s have one digest", name, other)
 		}
 		seen[d] = name
+	}
+	for i, n := range networks() {
+		d, err := translated(t, bwrap.Input{Network: n}, machine()).Plan.Digest()
+		must(t, err)
+		if other, ok := seen[d]; ok {
+			t.Errorf("network %d and %s have one digest", i, other)
+		}
+		seen[d] = fmt.Sprintf("network %d", i)
 	}
 	a, b := bwrap.Input{Env: []string{"TERM=a"}}, bwrap.Input{Env: []string{"TERM=b"}}
 	da, err := translated(t, a, machine()).Plan.Digest()

@@ -115,6 +115,7 @@ func planOf(in input, l *Launch, o Options, b *builder) *plan.Plan {
 	for _, h := range in.Network.Deny {
 		p.DenyHosts = append(p.DenyHosts, h.Text)
 	}
+	p.Terms = in.Network.Terms()
 	for _, s := range in.Sockets {
 		p.Sockets = append(p.Sockets, s.Path)
 	}

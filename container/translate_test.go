@@ -118,8 +118,17 @@ func TestGolden(t *testing.T) {
 	if diff := cmp.Diff(string(want), b.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, err := l.Plan.Digest(); err != nil {
+	digest, err := l.Plan.Digest()
+	if err != nil {
 		t.Error(err)
+	}
+	other := full()
+	other.Network.HostPorts = []uint16{8081}
+	if l, err = container.TranslateInput(other, docker(), image(), options(), host()); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := l.Plan.Digest(); err != nil || d == digest {
+		t.Errorf("another host port has the digest %s too, or %v", d, err)
 	}
 }
 

@@ -20,6 +20,7 @@ type Plan struct {
 	Mounts    []Mount     `json:"mounts"`
 	Hosts     []string    `json:"hosts,omitempty"`
 	DenyHosts []string    `json:"deny_hosts,omitempty"`
+	Terms     []string    `json:"network_terms,omitempty"` // what else the policy says of the network
 	Sockets   []string    `json:"sockets,omitempty"`
 	Listeners []string    `json:"listeners,omitempty"`
 	Layers    []Layer     `json:"layers"`

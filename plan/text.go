@@ -23,6 +23,7 @@ func (p *Plan) Text(w io.Writer) error {
 	p.mountTable(&s)
 	list(&s, "hosts", p.Hosts, "none: nothing can leave")
 	list(&s, "denied hosts", p.DenyHosts, "")
+	list(&s, "network terms", p.Terms, "")
 	list(&s, "unix sockets", p.Sockets, "none")
 	list(&s, "environment", []string{strings.Join(p.EnvNames, " ")}, "empty")
 	list(&s, "withheld from the environment", []string{strings.Join(p.Withheld, " ")}, "")

@@ -47,6 +47,7 @@ func planOf(in input, m Machine, o LaunchOptions, l *Launch) *plan.Plan {
 		Command: in.argv, Dir: f.name(in.dir),
 		EnvNames: envNames(l.environment(proxyAt{host: "127.0.0.1:1", token: "x"})), Withheld: in.held,
 		Mounts: mounts(in, f), Hosts: hostTexts(in.network.Allow), DenyHosts: hostTexts(in.network.Deny),
+		Terms:   in.network.Terms(),
 		Sockets: socketPaths(in.sockets), Layers: layers(o), Limits: limitTexts(in.limits),
 		Signals: plan.Signals{Stop: "term"},
 		Require: in.require, Owner: in.owner, Paths: f.paths(in.paths), Notes: slices.Concat(in.notes, notes(in, o)),

@@ -89,6 +89,10 @@ func TestPlanIsStable(t *testing.T) {
 	if digests[0] != digests[1] {
 		t.Error("the plan changes from run to run")
 	}
+	l.in.network.HostPorts = []uint16{5432}
+	if d, err := l.translate().Plan.Digest(); err != nil || d == digests[0] {
+		t.Errorf("a host port changes nothing, or %v", err)
+	}
 }
 
 func TestNotRun(t *testing.T) {
