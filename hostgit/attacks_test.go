@@ -204,6 +204,7 @@ func TestAttacks(t *testing.T) {
 	all := attacks()
 	maps.Copy(all, unfinished())
 	maps.Copy(all, overridden())
+	maps.Copy(all, strays())
 	for name, a := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -78,6 +78,7 @@ type preparation struct {
 	files    []string // of configuration
 	listed   map[string]bool
 	includes []entry
+	ways     []way
 	found    []string // keys that repositories set, to be overridden
 
 	modulesSeen     map[string]bool
@@ -148,9 +149,15 @@ func (p *preparation) isNew(command string) error {
 // places are what must not change meanwhile.
 func (p *preparation) places() []string {
 	out := append(slices.Clone(p.tops), slices.Sorted(maps.Keys(p.gitDirs))...)
-	for _, e := range p.includes {
-		out = append(out, e.value)
+	passed := map[string]bool{}
+	for _, w := range p.ways {
+		for i, s := range w.steps {
+			if !s.plain || i == len(w.steps)-1 {
+				passed[s.path] = true
+			}
+		}
 	}
+	out = append(out, slices.Sorted(maps.Keys(passed))...)
 	if len(out) == 0 {
 		out = []string{p.dir}
 	}

@@ -158,13 +158,26 @@ func (p *preparation) included(e entry) (string, error) {
 	}
 	odd := e.value == "" || strings.HasPrefix(e.value, "%(") || strings.HasPrefix(e.value, ":(") || strings.HasPrefix(path, "~") || crooked(e.value)
 	if odd || e.value[0] == '~' && !strings.HasPrefix(e.value, "~/") || p.own(resolved(path)) {
-		return "", mayChange(e)
+		return "", changing(e)
 	}
-	p.includes = append(p.includes, entry{e.file, e.key, resolved(path)})
-	return path, nil
+	err := p.include(e, path)
+	return path, err
 }
 
-func mayChange(e entry) error {
+// include notes a file that is included, and all that is passed on the way
+// there: none of it may be what git can write.
+func (p *preparation) include(e entry, path string) error {
+	err := p.passing(e.file, path, filepath.Dir(e.file), false)
+	if err != nil {
+		return err
+	}
+	for _, s := range p.ways[len(p.ways)-1].steps {
+		p.includes = append(p.includes, entry{e.file, e.key, s.path})
+	}
+	return nil
+}
+
+func changing(e entry) error {
 	return refusal(policy.Denied, "git_config", e.key,
 		fmt.Sprintf("cannot run git: the repository's configuration %q includes %q, which may become another one while git works", e.file, e.value), unset(e))
 }
@@ -184,6 +197,9 @@ func (p *preparation) leadsBack(e entry) bool {
 	if !filepath.IsAbs(tree) {
 		tree = filepath.Join(gitDir, tree)
 	}
+	if p.passing(e.file, tree, gitDir, true) != nil {
+		return false
+	}
 	tree = resolved(tree)
 	if named(tree) || !p.gitDirs[gitDir] {
 		return false
@@ -192,7 +208,11 @@ func (p *preparation) leadsBack(e entry) bool {
 	if errors.Is(err, fs.ErrNotExist) {
 		return slices.ContainsFunc(p.trees, func(top string) bool { return tree != top && beneath(tree, top) })
 	}
-	return err == nil && resolved(target) == gitDir
+	if err != nil || resolved(target) != gitDir {
+		return false
+	}
+	p.tree(tree, gitDir) // wherever it is
+	return true
 }
 
 // take sorts the operator's own settings from what "git config --list -z

@@ -63,7 +63,7 @@ func remedies() []remedy {
 		{section: "protocol", name: "allow", value: "never"},
 		{section: "http", name: "cookiefile"},
 		{section: "http", name: "savecookies", value: "false"}, // writes the file above
-		{section: "remote", name: "uploadpack", refuse: true}, // the first value counts, not the last
+		{section: "remote", name: "uploadpack", refuse: true},  // the first value counts, not the last
 		{section: "remote", name: "receivepack", refuse: true},
 		{section: "remote", name: "vcs", refuse: true},
 		{section: "pull", name: "twohead", refuse: true}, // a strategy is a program

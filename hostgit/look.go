@@ -41,8 +41,12 @@ func (p *preparation) look() error {
 	}
 	p.gitDir = resolved(gitDir)
 	if top, err := p.ask("rev-parse", "--show-toplevel"); err == nil && top != "" {
-		p.tree(resolved(top), gitDir)
-		p.trees = append(p.trees, resolved(top))
+		top = resolved(top)
+		p.tree(top, gitDir)
+		p.trees = append(p.trees, top)
+		if err := p.outermost(top); err != nil {
+			return err
+		}
 	}
 	if common = resolved(common); beneath(p.gitDir, filepath.Join(common, "worktrees")) && filepath.Base(common) == ".git" {
 		p.trees = append(p.trees, filepath.Dir(common))
@@ -134,9 +138,15 @@ func passed(dir string, err error) error {
 
 // nested notes the repository of a directory.
 func (p *preparation) nested(dir, dotGit string) error {
-	dir = resolved(dir)
-	if _, seen := p.gitDirOf[dir]; seen {
+	from := resolved(dir)
+	if _, seen := p.gitDirOf[from]; seen && from == dir {
 		return nil
+	}
+	if _, err := os.Lstat(dotGit); err != nil && missing(err) {
+		return nil
+	}
+	if err := p.passing(dotGit, dotGit, from, false); err != nil {
+		return err
 	}
 	gitDir, err := pointer(dotGit)
 	switch {
@@ -148,7 +158,10 @@ func (p *preparation) nested(dir, dotGit string) error {
 	if len(p.gitDirOf) >= maxNested {
 		return tooMany(p.dir)
 	}
-	p.tree(dir, gitDir)
+	if err := p.passing(dotGit, gitDir, from, false); err != nil {
+		return err
+	}
+	p.tree(from, gitDir)
 	return p.repository(gitDir)
 }
 
@@ -164,9 +177,15 @@ func (p *preparation) repository(gitDir string) error {
 	}
 	p.gitDirs[dir] = true
 	p.files = append(p.files, filepath.Join(dir, "config"), filepath.Join(dir, "config.worktree"))
+	if err := p.config(dir); err != nil {
+		return err
+	}
 	common, err := pointed(filepath.Join(dir, "commondir"), "")
 	switch {
 	case err == nil:
+		if err := p.passing(filepath.Join(dir, "commondir"), common, dir, false); err != nil {
+			return err
+		}
 		if err := p.repository(common); err != nil {
 			return err
 		}
@@ -261,6 +280,9 @@ func (p *preparation) module(path string, e fs.DirEntry) error {
 		if !info.IsDir() {
 			return nil
 		}
+		if err := p.passing(path, path, filepath.Dir(path), false); err != nil {
+			return err
+		}
 	}
 	return p.modules(path)
 }
@@ -322,10 +344,10 @@ func (p *preparation) settled() error {
 	}
 	for _, e := range p.includes {
 		if p.own(e.value) {
-			return mayChange(e)
+			return changing(e)
 		}
 	}
-	return nil
+	return p.strays()
 }
 
 // own reports whether a path lies in a repository.
