@@ -58,6 +58,10 @@ containers: build ## test the container tier on every engine that answers
 chaos: build ## kill launches at random moments, 200 times
 	PINFOLD_CHAOS=200 PINFOLD_INTEGRATION=1 go test -count=1 -timeout 40m -run TestChaos -v ./integration/ ./integration/container/
 
+hostile: build ## race the boundary for 30 s each, kill 10,000 connections, carry 10 GiB each way
+	PINFOLD_RACE=30s PINFOLD_STORM=10000 PINFOLD_BODY=10737418240 go test -count=1 -timeout 20m -p 1 -run 'TestRacers|TestAddressRacer|TestKilled|TestBodiesOfAny' -v ./notify/ ./egress/
+	PINFOLD_SWAP_TIME=30s PINFOLD_INTEGRATION=1 go test -count=1 -run TestSwaps -v ./integration/
+
 print-race:
 	@echo $(RACE)
 
@@ -88,4 +92,4 @@ clean: ## remove what was built
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: build setup demo test unit race containers chaos integration redteam lint fuzz cross mac-acceptance golden vm bench clean help print-race
+.PHONY: build setup demo test unit race containers chaos hostile integration redteam lint fuzz cross mac-acceptance golden vm bench clean help print-race

@@ -16,7 +16,10 @@ import (
 // Nothing is left of flows whose clients died at any moment: before they
 // arrived, while the server was dialled, and in the middle of what they said.
 func TestKilledFlows(t *testing.T) {
-	total := 1_000
+	total := 10_000
+	if testing.Short() {
+		total = 1_000
+	}
 	if n, err := strconv.Atoi(os.Getenv("PINFOLD_STORM")); err == nil {
 		total = n
 	}

@@ -70,9 +70,10 @@ func TestManyOnOneWorkspace(t *testing.T) {
 // or covered, and leave nothing of it behind.
 func TestNothingOdd(t *testing.T) {
 	t.Parallel()
+	needsProgram(t, "npm")
 	l := newLab(t)
 	res := l.wrap(t, launch{policy: workspaceOnly(), argv: []string{"sh", "-ec", `git status --porcelain; git add -A; git commit -q --allow-empty -m x; ls -A | grep -v -x -e .git -e README.md || :
-echo {} >package.json; git add -A; git status --porcelain; git stash -q; git stash pop -q; git gc -q; git worktree add -q ../ws/wt; git -C wt status --porcelain; git fsck`}})
+npm init -y >/dev/null; git add -A; git status --porcelain; git stash -q; git stash pop -q; git gc -q; git worktree add -q ../ws/wt; git -C wt status --porcelain; git fsck`}})
 	if res.code != 0 || strings.TrimSpace(strings.ReplaceAll(res.stdout, "A  package.json", "")) != "" && !strings.HasPrefix(res.stdout, "A  package.json") {
 		t.Errorf("%v", res)
 	}
