@@ -183,6 +183,12 @@ func attacks() map[string]attack {
 			f.git("", "commit", "-qam", "third")
 			f.git("", "merge", "-q", "-")
 		}, [][]string{{"mergetool", "--no-prompt"}}, "git_config"},
+		"a command that lists what alternates have": {func(f *farm) {
+			f.repository("../beside")
+			f.write(".git/objects/info/alternates", filepath.Dir(f.top)+"/beside/.git/objects\n")
+			f.git("", "config", "core.alternateRefsCommand", f.sprungTrap())
+			f.git("", "remote", "add", "origin", "../beside")
+		}, [][]string{{"-c", "protocol.file.allow=always", "fetch", "origin"}}, ""},
 		"an extension of a filter program's": {func(f *farm) {
 			f.git("", "config", "lfs.extension.ev.clean", f.sprungTrap())
 			must(f.t, os.WriteFile(filepath.Dir(f.top)+"/.gitconfig", []byte("[filter \"own\"]\n\tclean = $(git config lfs.extension.ev.clean)\n"), 0o600))

@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -98,6 +100,49 @@ func TestManyConnectionsAtOnce(t *testing.T) {
 	res := l.wrap(t, sh(allows(open), "i=0; while [ $i -lt 60 ]; do "+curl+"-o /dev/null -w '%{http_code}\\n' http://"+open+"/$i & i=$((i+1)); done; wait"))
 	if got := strings.Count(res.stdout, "200\n"); got != 60 || hits() != 60 {
 		t.Errorf("%d of 60 answered, %d arrived: %v", got, hits(), res)
+	}
+}
+
+// TestParentProxy: everything goes through the operator's own proxy, less what
+// its rules except, and its password stays outside.
+func TestParentProxy(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	const password = "pa55word"
+	var asked sync.Map
+	parent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, pass, ok := (&http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}).BasicAuth()
+		if asked.Store(r.RequestURI, true); !ok || user != "me" || pass != password {
+			w.WriteHeader(http.StatusProxyAuthRequired)
+			return
+		}
+		fmt.Fprint(w, "by the parent ")
+	}))
+	t.Cleanup(parent.Close)
+	direct, _ := server(t, "directly")
+	url := "http://me:" + password + "@" + parent.Listener.Addr().String()
+	write(t, l.root+"/proxy", url+"?no_proxy=127.0.0.1\n", 0o600)
+	for upstream, env := range map[string][]string{
+		"env": {"HTTP_PROXY=" + url, "NO_PROXY=127.0.0.1"}, "env:CORP": {"CORP=" + url + "?no_proxy=127.0.0.1"}, "file:" + l.root + "/proxy": nil, "": nil,
+	} {
+		p := allows("far.example", direct)
+		p["network"].(doc)["upstream"] = upstream
+		if upstream == "" { // the control: nobody else knows that name
+			p = allows("far.example", direct)
+		}
+		c := sh(p, curl+"-w '%{http_code} ' -o out http://far.example/; cat out; "+curl+"http://"+direct+"/; "+curl+"-o /dev/null -w ' %{http_code}' http://near.example/; env", "--record", l.root+"/record-"+filepath.Base(upstream))
+		c.env = env
+		res := l.wrap(t, c)
+		want := "200 by the parent directly GET / 403"
+		if upstream == "" {
+			want = "502 "
+		}
+		if res.code != 0 || !strings.HasPrefix(res.stdout, want) || strings.Contains(res.stdout+res.stderr+read(t, l.root+"/record-"+filepath.Base(upstream)+"/plan.json"), password) {
+			t.Errorf("%q: wanted %q and no password: %v", upstream, want, res)
+		}
+	}
+	if _, denied := asked.Load("http://near.example/"); denied {
+		t.Error("the parent was asked for a host that is denied")
 	}
 }
 
