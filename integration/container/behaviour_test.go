@@ -4,6 +4,7 @@ package container_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"pinfold/container/conformance"
 	"pinfold/plan"
@@ -192,6 +194,31 @@ func TestNoEngineIsAsked(t *testing.T) {
 		p.env = append(p.env, "PINFOLD_DISABLE_CONTAINER=1")
 		if got := p.call(asks...); got.code != 0 || calls.Load() != before {
 			t.Errorf("disabled: %d calls, %v", calls.Load()-before, got)
+		}
+	})
+}
+
+// TestNothingOutlivesTheCommand: what forked away ends with it, also what
+// minds no signal and when it is the timeout that ends all.
+func TestNothingOutlivesTheCommand(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		left := fmt.Sprint(1_000_000_000 + time.Now().UnixNano()%1_000_000_000)
+		away := `(setsid sh -c 'trap "" TERM HUP; : >away; sleep ` + left + `; true' &); until [ -e away ]; do sleep 0.05; done; rm away; echo away; `
+		for end, code := range map[string]int{"exit 5": 5, "trap '' TERM; while :; do sleep 1; done": 124} {
+			got := p.wrap(nil, away+end, "--timeout", "10s", "--grace", "300ms")
+			if got.code != code || got.stdout != "away\n" {
+				t.Errorf("%s: %v", end, got)
+			}
+			files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range files {
+				if b, err := os.ReadFile(f); err == nil && strings.HasPrefix(string(b), "sleep\x00"+left) {
+					t.Errorf("%s: %s is there still", end, f)
+				}
+			}
 		}
 	})
 }
