@@ -202,7 +202,12 @@ func TestLateMounts(t *testing.T) {
 		"in the workspace":  {change: "mount -t tmpfs x {ws}/m", event: "late_mount_removed", inside: "touch {ws}/m/x; ls {ws}/m", want: "x\n"},
 		"over a cover":      {change: "mount -t tmpfs x {ws}/.git/hooks", event: "late_mount_removed", inside: "ls {ws}/.git/hooks", want: "pre-commit\n"},
 		"in use":            {change: "mount -t tmpfs x {ws}/m; touch {ws}/m/f", event: "late_mount", code: 123},
-		"harmless":          {change: "mount -t tmpfs x {public}/m; touch {public}/m/f", inside: "ls {public}/m; touch {public}/m/x 2>&- || echo held", want: "f\nheld\n"},
+		"unmounted, beneath a cover": {
+			policy: denies("{workspace}/m/s"), prepare: "mount -t tmpfs x {ws}/m; echo {secret} >{ws}/m/s",
+			change: "umount -l {ws}/m; echo {secret} >{ws}/m/s", inside: "cat {ws}/m/s 2>&- || echo held", want: "held\n",
+		},
+		"unmounted": {prepare: "mount -t tmpfs x {public}/m; echo x >{public}/m/f", change: "umount {public}/m", inside: "ls {public}/m", want: ""},
+		"harmless":  {change: "mount -t tmpfs x {public}/m; touch {public}/m/f", inside: "ls {public}/m; touch {public}/m/x 2>&- || echo held", want: "f\nheld\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
