@@ -128,3 +128,40 @@ func (l *lab) elsewhereGit(t *testing.T, dir string) {
 		}
 	}
 }
+
+// TestGitWaitsForOtherRecords: wherever a launch's record lies, pinfold git
+// hears of it from the state directory, until it has ended.
+func TestGitWaitsForOtherRecords(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	record := l.root + "/rec"
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := l.command(ctx, t, launch{policy: workspaceOnly(), flags: []string{"--record", record}, argv: []string{"sh", "-c", "echo on && read end"}})
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "on\n" {
+		t.Fatalf("the command says %q: %v", line, err)
+	}
+	if res := l.guardedGit(t, l.ws, "status"); res.code != 1 || !strings.Contains(res.stderr, "git_busy") || !strings.Contains(res.stderr, record) {
+		t.Errorf("while it runs: %v", res)
+	}
+	must(t, os.Rename(record, record+"2"))
+	if res := l.guardedGit(t, l.ws, "status"); res.code != 1 || !strings.Contains(res.stderr, "git_busy") {
+		t.Errorf("with its record moved: %v", res)
+	}
+	must(t, os.Rename(record+"2", record))
+	must(t, in.Close())
+	if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != 1 {
+		t.Fatal(err)
+	}
+	if res := l.guardedGit(t, l.ws, "status"); res.code != 0 {
+		t.Errorf("afterwards: %v", res)
+	}
+	if left, err := os.ReadDir(l.state + "/elsewhere"); err != nil || len(left) > 0 {
+		t.Errorf("notes are left: %v, %v", left, err)
+	}
+}

@@ -93,7 +93,7 @@ func isBeneath(path, parent string) bool {
 }
 
 // writers are the launches of this state directory that live, or of which
-// nobody can tell.
+// nobody can tell, wherever their records lie.
 func (p *program) writers() ([]writer, error) {
 	state, err := p.statePath()
 	if err != nil {
@@ -103,8 +103,12 @@ func (p *program) writers() ([]writer, error) {
 	if err != nil {
 		return nil, err
 	}
+	noted, err := plan.Noted(state)
+	if err != nil {
+		return nil, cannotTell(state, "what runs", err)
+	}
 	var out []writer
-	for _, record := range records {
+	for _, record := range slices.Concat(records, noted) {
 		if _, err := os.Lstat(filepath.Join(record, "exit")); err == nil {
 			continue // it has ended, and there may be thousands
 		}
@@ -117,15 +121,19 @@ func (p *program) writers() ([]writer, error) {
 			continue // no plan yet, or removed: nothing runs
 		}
 		if err != nil {
-			return nil, &policy.Refusal{
-				Reason: policy.Denied, Code: "git_busy", Subject: i.Record,
-				Why: fmt.Sprintf("cannot tell where the launch of record %q may write: %v", i.Record, err),
-				Fix: "see pinfold ps; pinfold reap takes away what has ended", Err: err,
-			}
+			return nil, cannotTell(i.Record, fmt.Sprintf("where the launch of record %q may write", i.Record), err)
 		}
 		out = append(out, w)
 	}
 	return out, nil
+}
+
+func cannotTell(subject, what string, err error) error {
+	return &policy.Refusal{
+		Reason: policy.Denied, Code: "git_busy", Subject: subject,
+		Why: fmt.Sprintf("cannot tell %s: %v", what, err),
+		Fix: "see pinfold ps; pinfold reap takes away what has ended", Err: err,
+	}
 }
 
 // writerOf reads from a record where its launch may write.

@@ -98,6 +98,20 @@ func openRecord(dir, state, run string) (*plan.Record, error) {
 	return r, recordRefusal(dir, err)
 }
 
+// note leaves word in the state directory of a record that lies elsewhere, for
+// as long as the run lives.
+func (r *oneRun) note(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	undo, err := plan.NoteRecord(r.state, r.name, r.record.Path())
+	if err != nil {
+		return stateRefusal(r.state, "cannot note a record in", err)
+	}
+	r.closers = append(r.closers, undo)
+	return nil
+}
+
 // recordRefusal says so where the directory can't be made, or can't be looked at.
 func recordRefusal(dir string, err error) error {
 	var refusal *policy.Refusal

@@ -53,6 +53,9 @@ func (p *program) newRun(l *prepared, g *guarded, o runOptions) (*oneRun, error)
 		return nil, errors.Join(err, r.close())
 	}
 	r.closers = append(r.closers, r.record.Close)
+	if err := r.note(l.request.Record); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
 	r.outcome.result.Run, r.outcome.result.Record = r.name, r.record.Path()
 	if o.capture {
 		r.capture, err = newCapture()
