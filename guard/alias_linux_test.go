@@ -3,6 +3,7 @@ package guard_test
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -256,5 +257,25 @@ func TestMountedAliases(t *testing.T) {
 				t.Errorf("entries (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestExplainAliases: by which other names the same object shows.
+func TestExplainAliases(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	tr := newTree(t)
+	tr.files("s/key")
+	tr.bind("s", "alias")
+	g := launch{deny: []string{"s"}}.grant(tr)
+	for at, alias := range map[string]string{"s/key": "alias/key", "alias/key": "s/key"} {
+		e, err := g.Explain(tr.path(at))
+		if err != nil || e.Readable || !slices.Equal(e.Aliases, []string{tr.path(alias)}) {
+			t.Errorf("%s: %+v, %v", at, e, err)
+		}
+	}
+	if e, err := g.Explain(tr.path("s/../home")); err != nil || len(e.Aliases) > 0 {
+		t.Errorf("what shows once: %+v, %v", e, err)
 	}
 }
