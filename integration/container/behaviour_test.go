@@ -122,6 +122,22 @@ func TestWhoseSIGTERM(t *testing.T) {
 		if code := r.wait(); code != 6 || r.stored().Exit.Reason != "exited" {
 			t.Errorf("pinfold's: exit %d, %+v", code, r.stored().Exit)
 		}
+		// That of another pinfold has been asked for as well, and other signals
+		// reach the command.
+		r = p.start(nil, `trap 'exit 7' TERM; trap ': >hup' HUP; while :; do sleep 0.1; done`)
+		if got := p.call("signal", "--record", r.record, "HUP"); got.code != 0 {
+			t.Errorf("%v", got)
+		}
+		p.until("SIGHUP has come", func() bool {
+			_, err := os.Stat(filepath.Join(p.workspace, "hup"))
+			return err == nil
+		})
+		if got := p.call("signal", "--record", r.record, "TERM"); got.code != 0 {
+			t.Errorf("%v", got)
+		}
+		if code := r.wait(); code != 7 || r.stored().Exit.Reason != "exited" {
+			t.Errorf("another pinfold's: exit %d, %+v", code, r.stored().Exit)
+		}
 	})
 }
 
