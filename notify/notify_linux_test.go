@@ -47,6 +47,7 @@ func TestPathsAndNames(t *testing.T) {
 			t.Errorf("%s: %q, wanted %q", name, got[name], want)
 		}
 	}
+	eventually(t, "both connections were accepted", func() bool { return listed.count() >= 2 })
 	if listed.count() != 2 || other.count() != 0 || abstract.count() != 0 {
 		t.Errorf("%d, %d and %d connections, wanted 2, 0 and 0", listed.count(), other.count(), abstract.count())
 	}
@@ -190,6 +191,7 @@ func TestRestartedService(t *testing.T) {
 		if got := results(s.run(t, "tour", path)); got[path] != want {
 			t.Errorf("fixed %v: %q, wanted %q", fixed, got[path], want)
 		}
+		eventually(t, "the connection was accepted", func() bool { return !fixed || second.count() > 0 })
 		if got := second.count() == 1; got != fixed {
 			t.Errorf("fixed %v: reached %v", fixed, got)
 		}

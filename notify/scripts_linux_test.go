@@ -16,7 +16,7 @@ import (
 func play(name string, args []string) int {
 	script, ok := map[string]func([]string) error{
 		"tour": tour, "named": named, "passed": passed, "race": race, "swap": swap, "address": address, "backlog": backlog,
-		"tcp": tcp, "dial": dial, "storm": storm, "undumpable": undumpable,
+		"tcp": tcp, "dial": dial, "storm": storm, "undumpable": undumpable, "python": python, "signalled": signalled,
 	}[name]
 	if !ok {
 		fmt.Println("no script", name)

@@ -34,7 +34,7 @@ func (e *Engine) serve(r request) {
 		<-e.active
 		return
 	}
-	e.connect(s, r.id, a)
+	e.connect(s, r, a)
 }
 
 // attempt is a connection that was judged.
@@ -92,16 +92,16 @@ const moment = 10 * time.Millisecond
 
 // connect carries a call out: at once, or in the time that the caller's
 // socket allows.
-func (e *Engine) connect(s *socket, id uint64, a attempt) {
+func (e *Engine) connect(s *socket, r request, a attempt) {
 	errno, again := e.try(s, &a)
 	if again && s.domain != unix.AF_UNIX && s.isReady(moment) {
 		errno, again = e.try(s, &a)
 	}
 	<-e.active
 	if again {
-		errno = e.wait(s, id, &a)
+		errno = e.wait(s, r, &a)
 	}
-	e.answer(id, s, errno)
+	e.answer(r.id, s, errno)
 }
 
 // try makes one attempt; again reports a call that would wait.
@@ -136,8 +136,10 @@ func (e *Engine) attempt(s *socket, a *attempt) (errno unix.Errno, blocking bool
 }
 
 // wait is what a blocking connect does. Nothing tells when a full backlog has
-// room, nor when a caller gives up, so both are looked at now and then.
-func (e *Engine) wait(s *socket, id uint64, a *attempt) unix.Errno {
+// room, nor when a caller gives up or has a signal to handle, so all are looked
+// at now and then. A call that a signal ends leaves what Linux leaves: a unix
+// socket as it was, and TCP's connection on its way.
+func (e *Engine) wait(s *socket, r request, a *attempt) unix.Errno {
 	select {
 	case e.waiting <- struct{}{}:
 		defer func() { <-e.waiting }()
@@ -145,7 +147,8 @@ func (e *Engine) wait(s *socket, id uint64, a *attempt) unix.Errno {
 		return unix.EAGAIN
 	}
 	deadline, bounded := s.patience()
-	const longest = 100 * time.Millisecond
+	signals := watch{tid: int(r.pid), bounded: bounded}
+	const longest, heeded = 100 * time.Millisecond, 50 * time.Millisecond
 	for delay := time.Millisecond; ; delay = min(2*delay, longest) {
 		if bounded && time.Now().After(deadline) {
 			return timedOut(s)
@@ -157,8 +160,15 @@ func (e *Engine) wait(s *socket, id uint64, a *attempt) unix.Errno {
 			timer.Stop()
 			return unix.EINTR
 		}
-		if !isWaiting(e.fd, id) {
+		interrupted := unix.Errno(0)
+		if delay >= heeded {
+			interrupted = signals.look()
+		}
+		if !isWaiting(e.fd, r.id) {
 			return unix.EINTR
+		}
+		if interrupted != 0 {
+			return interrupted
 		}
 		if s.domain != unix.AF_UNIX && !s.isReady(0) {
 			continue

@@ -1,0 +1,110 @@
+package notify
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// signals are those of a thread, as its status file has them
+// (proc_pid_status(5)): bit n-1 is signal n.
+type signals struct {
+	own, shared              uint64 // pending for the thread, and for its process
+	blocked, ignored, caught uint64
+	threads                  uint64 // of its process
+}
+
+// signalsOf reads them. A program's own name can't add a line: the kernel
+// escapes line ends in it.
+func signalsOf(tid int) (s signals, ok bool) {
+	b, err := os.ReadFile(procPath(tid, "status"))
+	if err != nil {
+		return s, false
+	}
+	return parseSignals(string(b))
+}
+
+func parseSignals(status string) (s signals, ok bool) {
+	fields := map[string]*uint64{
+		"SigPnd": &s.own, "ShdPnd": &s.shared, "SigBlk": &s.blocked, "SigIgn": &s.ignored, "SigCgt": &s.caught,
+		"Threads": &s.threads,
+	}
+	for line := range strings.Lines(status) {
+		name, value, _ := strings.Cut(line, ":")
+		field := fields[name]
+		if field == nil {
+			continue
+		}
+		base := 16
+		if name == "Threads" {
+			base = 10
+		}
+		n, err := strconv.ParseUint(strings.TrimSpace(value), base, 64)
+		if err != nil {
+			return s, false
+		}
+		*field = n
+		delete(fields, name)
+	}
+	return s, len(fields) == 0
+}
+
+// idle are the signals whose default action doesn't end a process, signal(7).
+const idle uint64 = 1<<(unix.SIGCHLD-1) | 1<<(unix.SIGURG-1) | 1<<(unix.SIGWINCH-1) | 1<<(unix.SIGCONT-1) |
+	1<<(unix.SIGSTOP-1) | 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1)
+
+// restart is ERESTARTSYS of include/linux/errno.h. With a signal to deliver,
+// the kernel answers EINTR for it, or makes the call anew: after a handler
+// with SA_RESTART, a stop, or none at all. Without one, the program would see
+// the number.
+const restart = unix.Errno(512)
+
+// interrupts is what a call that waits is answered for the signals that are
+// pending now; 0 where it goes on. bounded is SO_SNDTIMEO, with which a call
+// is never made anew (signal(7)).
+//
+// A signal for this thread, or for a process that has no other, was announced
+// to it (complete_signal in kernel/signal.c), so the kernel will look for one
+// to deliver, and restart is safe. Which of several threads was chosen for a
+// signal to the process isn't told anywhere. One that is free to take it has
+// done so by the next look. If nobody was, EINTR lets this one: restart could
+// be seen where another was chosen. EINTR is wrong after a stop and where
+// nothing is done, so those wait.
+func (s signals) interrupts(before signals, bounded bool) unix.Errno {
+	own := s.own
+	if s.threads == 1 {
+		own |= s.shared
+	}
+	switch {
+	case own&^s.blocked != 0 && bounded:
+		return unix.EINTR
+	case own&^s.blocked != 0:
+		return restart
+	case s.shared&before.shared&^s.blocked&^s.ignored&^(idle&^s.caught) != 0:
+		return unix.EINTR
+	}
+	return 0
+}
+
+// watch looks at the signals of a caller that waits. WAIT_KILLABLE_RECV lets
+// none but SIGKILL end its call, and keeps those with a default action that
+// ends the process from doing so while a handled one is pending.
+type watch struct {
+	tid     int
+	bounded bool
+	before  signals
+}
+
+// look is what the caller must be answered; 0: it waits on. What it tells
+// holds if the caller still waits afterwards.
+func (w *watch) look() unix.Errno {
+	s, ok := signalsOf(w.tid)
+	if !ok {
+		return 0
+	}
+	errno := s.interrupts(w.before, w.bounded)
+	w.before = s
+	return errno
+}
