@@ -46,6 +46,8 @@ func Prepare(ctx context.Context, dir string, args, env []string) (*Command, err
 	}
 	p := newPreparation(ctx, git, dir, append(clean(env), "PATH="+path))
 	p.where = located(own)
+	p.starts = places(dir, own, env)
+	p.makes = made(rest)
 	p.entersWorktrees = len(rest) > 0 && (rest[0] == "worktree" || !slices.Contains(strings.Fields(stays), rest[0]))
 	if err := p.prepare(rest, lookup(env, "GIT_ALLOW_PROTOCOL")); err != nil {
 		return nil, err
@@ -64,10 +66,15 @@ type preparation struct {
 	dir   string
 	env   []string
 	where []string // git's own options that say which repository and configuration are meant
+	// starts are where git begins to look for a repository, makes the paths
+	// where it is to make one.
+	starts, makes []string
 	// operators is what the operator's own configuration sets, by key; helpers
 	// are its credential helpers, in order.
 	operators map[string]string
 	helpers   []setting
+	// operatorsFiles are where it is, with a key of each.
+	operatorsFiles map[string]string
 
 	gitDir   string
 	tops     []string          // work trees, the one that git works in first
@@ -89,7 +96,7 @@ type preparation struct {
 
 func newPreparation(ctx context.Context, git, dir string, env []string) *preparation {
 	return &preparation{
-		ctx: ctx, git: git, dir: dir, env: env, operators: map[string]string{}, gitDirOf: map[string]string{},
+		ctx: ctx, git: git, dir: dir, env: env, operators: map[string]string{}, operatorsFiles: map[string]string{}, gitDirOf: map[string]string{},
 		gitDirs: map[string]bool{}, listed: map[string]bool{}, modulesSeen: map[string]bool{},
 	}
 }
@@ -98,7 +105,10 @@ func (p *preparation) prepare(rest []string, allowed string) error {
 	if err := p.isNew(""); err != nil {
 		return err
 	}
-	list, err := p.run(p.dir, p.env, slices.Concat(p.where, []string{"config", "--list", "-z", "--show-scope"})...)
+	if err := p.readable(); err != nil {
+		return err
+	}
+	list, err := p.run(p.dir, p.env, slices.Concat(p.where, []string{"config", "--list", "-z", "--show-scope", "--show-origin"})...)
 	if err != nil {
 		return refusal(policy.Denied, "git_config", p.dir, fmt.Sprintf("cannot list the configuration: %v", err), "see whether .git/config is what it should be")
 	}
@@ -159,9 +169,49 @@ func (p *preparation) places() []string {
 	}
 	out = append(out, slices.Sorted(maps.Keys(passed))...)
 	if len(out) == 0 {
-		out = []string{p.dir}
+		for _, start := range p.starts {
+			out = append(out, resolved(start))
+		}
+	}
+	for _, name := range p.makes {
+		out = append(out, resolved(join(p.starts[len(p.starts)-1], name)))
 	}
 	return out
+}
+
+// made are the words of a command that may name a repository or a work tree to
+// be made.
+func made(rest []string) []string {
+	if len(rest) == 0 || !slices.Contains([]string{"clone", "init", "worktree", "submodule"}, rest[0]) {
+		return nil
+	}
+	var out []string
+	for _, w := range rest[1:] {
+		if _, value, ok := strings.Cut(w, "="); ok && strings.HasPrefix(w, "--") {
+			w = value
+		}
+		if w != "" && !strings.HasPrefix(w, "-") {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// readable refuses a repository of which git would read something that isn't
+// a file, before it is asked anything.
+func (p *preparation) readable() error {
+	for _, start := range p.starts {
+		for _, dir := range nearest(start) {
+			if path := odd(dir); path != "" {
+				return notAFile(path)
+			}
+		}
+	}
+	return nil
+}
+
+func notAFile(path string) error {
+	return refusal(policy.Denied, "git_repository", path, fmt.Sprintf("cannot use the repository: %q isn't a file, and git would wait for what it says", path), "remove it")
 }
 
 func refusal(r policy.Reason, code, subject, why, fix string) error {

@@ -68,6 +68,8 @@ func remedies() []remedy {
 		{section: "remote", name: "vcs", refuse: true},
 		{section: "pull", name: "twohead", refuse: true}, // a strategy is a program
 		{section: "pull", name: "octopus", refuse: true},
+		{section: "fetch", name: "bundleuri", refuse: true}, // a line of it is an order to a helper of git's
+		{section: "bundle", name: "uri", refuse: true},
 		{section: "http", name: "sslkey", refuse: true}, // a token's key: a module is loaded for it
 		{section: "http", name: "sslcert", refuse: true},
 		{section: "http", name: "sslkeytype", refuse: true},

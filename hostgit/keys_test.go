@@ -145,6 +145,9 @@ func TestValues(t *testing.T) {
 		{"sendemail.me.smtpserver", "/usr/sbin/sendmail", false},
 		{"sendemail.smtpserveroption", "-C/x", false},
 		{"sendemail.to", "a@example.test", true},
+		{"fetch.bundleURI", "https://example.test/x", true},
+		{"fetch.bundleURI", "https://example.test/x /home/me/y\nget z", false},
+		{"bundle.x.uri", "y\tz", false},
 	} {
 		f.git("", "config", c.key, c.value)
 		err := f.guarded("", "status")

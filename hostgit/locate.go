@@ -114,7 +114,7 @@ func usable(dir string, forbidden func(string) bool) bool {
 	}
 	_, info, err := trusted.Follow(dir, func(step string, info fs.FileInfo) error {
 		everybody := info.IsDir() && info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0
-		if forbidden(step) || everybody {
+		if forbidden(step) || everybody || trusted.Foreign(info) {
 			return fs.ErrPermission
 		}
 		return nil

@@ -176,6 +176,9 @@ func (p *preparation) repository(gitDir string) error {
 		return tooMany(p.dir)
 	}
 	p.gitDirs[dir] = true
+	if path := odd(dir); path != "" {
+		return notAFile(path)
+	}
 	p.files = append(p.files, filepath.Join(dir, "config"), filepath.Join(dir, "config.worktree"))
 	if err := p.config(dir); err != nil {
 		return err
@@ -346,6 +349,9 @@ func (p *preparation) settled() error {
 		if p.own(e.value) {
 			return changing(e)
 		}
+	}
+	if err := p.foreign(); err != nil {
+		return err
 	}
 	return p.strays()
 }

@@ -21,6 +21,8 @@ func isOwn(section, name, value string) bool {
 		return value == "git-receive-pack" || value == "git receive-pack"
 	case "http.sslkey", "http.sslcert":
 		return !strings.Contains(value, ":") // no "pkcs11:"
+	case "fetch.bundleuri", "bundle.uri":
+		return !strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r == 0x7f })
 	case "sendemail.smtpserver": // a host, no program
 		return !strings.Contains(value, "/")
 	case "http.sslkeytype", "http.sslcerttype":

@@ -133,3 +133,41 @@ func pointer(file string) (string, error) {
 	}
 	return pointed(file, "gitdir: ")
 }
+
+// read are files of a git directory that git opens whatever they are. It would
+// wait for ever for the other end of a pipe.
+const read = "HEAD config config.worktree commondir gitdir index packed-refs shallow info/attributes info/exclude info/sparse-checkout objects/info/alternates"
+
+// odd answers which of those is neither a file nor a directory, or "".
+func odd(gitDir string) string {
+	null, err := os.Stat(os.DevNull)
+	for _, name := range strings.Fields(read) {
+		path := filepath.Join(gitDir, name)
+		info, missing := os.Stat(path)
+		if missing == nil && !info.Mode().IsRegular() && !info.IsDir() && (err != nil || !os.SameFile(info, null)) {
+			return path
+		}
+	}
+	return ""
+}
+
+// nearest are the git directories that git would come to from a place, itself
+// among them if it looks like one.
+func nearest(place string) []string {
+	var out []string
+	if info, err := os.Stat(filepath.Join(place, "objects")); err == nil && info.IsDir() {
+		out = append(out, place)
+	}
+	for up := resolved(place); ; up = filepath.Dir(up) {
+		if gitDir, err := pointer(filepath.Join(up, ".git")); err == nil {
+			common, err := pointed(filepath.Join(gitDir, "commondir"), "")
+			if err != nil {
+				common = gitDir
+			}
+			return append(out, gitDir, common)
+		}
+		if up == filepath.Dir(up) {
+			return out
+		}
+	}
+}

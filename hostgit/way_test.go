@@ -117,6 +117,11 @@ func strays() map[string]attack {
 				f.write("sub/.git/"+name, string(b))
 			}
 		}), other, "git_repository"},
+		"the operator's own, in the tree": {func(f *farm) {
+			must(f.t, os.WriteFile(filepath.Dir(f.top)+"/.gitconfig", []byte("[includeIf \"gitdir:"+f.top+"/\"]\n\tpath = ws/team.cfg\n"), 0o600))
+			f.write("team.cfg", f.filter())
+			f.write(".gitattributes", "file.txt filter=ev\n")
+		}, [][]string{{"add", "--renormalize", "."}}, "git_config"},
 		"a configuration that is a link":  {linkedConfig, other, "git_repository"},
 		"the work tree of another's, far": {elsewhere, [][]string{{"status"}}, ""},
 	}

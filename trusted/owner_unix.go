@@ -5,6 +5,7 @@ package trusted
 import (
 	"fmt"
 	"io/fs"
+	"os"
 	"syscall"
 )
 
@@ -24,4 +25,11 @@ func writableByOthers(info fs.FileInfo, uid int) string {
 		return fmt.Sprintf("can be written by others (mode %04o)", mode.Perm())
 	}
 	return ""
+}
+
+// Foreign reports whether something belongs to neither root nor the caller,
+// who may change it whatever its mode says.
+func Foreign(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || st.Uid != 0 && int(st.Uid) != os.Geteuid()
 }
