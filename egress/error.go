@@ -1,10 +1,11 @@
 package egress
 
 import (
-	"fmt"
 	"net/netip"
 	"strings"
 	"unicode"
+
+	"pinfold/event"
 )
 
 // The codes of a verdict, of an event's reason, of the X-Pinfold-Reason
@@ -90,7 +91,7 @@ func (e *Error) Advice() string {
 	if e.Hint == "" {
 		return ""
 	}
-	return fmt.Sprintf("add %q to network.allow", e.Hint)
+	return "add " + event.Entry(e.Hint) + " to network.allow"
 }
 
 // Denied reports whether the policy said no, as against a network that

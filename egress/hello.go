@@ -1,11 +1,14 @@
 package egress
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,8 +17,9 @@ import (
 
 // helloCheck says what the first bytes of a client must be.
 type helloCheck struct {
-	// name is the host that was allowed.
+	// name is the host that was allowed, at port.
 	name string
+	port uint16
 	// strict: anything but TLS is refused.
 	strict bool
 }
@@ -29,17 +33,54 @@ func (d *Decider) helloFor(t Target, v Verdict) *helloCheck {
 	if _, err := netip.ParseAddr(v.Name); err == nil || v.Name == "" {
 		return nil
 	}
+	says := d.saysTLS(v.Name, t.Port)
 	switch {
-	case v.Rule != nil && v.Rule.TLS != nil && !*v.Rule.TLS:
+	case says != nil && !*says:
 		return nil
 	case d.verify != nil && !*d.verify:
 		return nil
 	case t.Port == tlsPort:
-		return &helloCheck{name: v.Name, strict: true}
+		return &helloCheck{name: v.Name, port: t.Port, strict: true}
 	case d.verify != nil:
-		return &helloCheck{name: v.Name}
+		return &helloCheck{name: v.Name, port: t.Port}
 	}
 	return nil
+}
+
+// saysTLS is what the most specific entry that allows a target says of TLS,
+// nil for nothing.
+func (d *Decider) saysTLS(name string, port uint16) *bool {
+	best := policy.HostPattern{Wildcard: true}
+	for _, p := range d.allow {
+		if (p.Port == 0 || p.Port == port) && p.MatchesName(name) && bySpecificity(p, best) > 0 {
+			best = p
+		}
+	}
+	return best.TLS
+}
+
+// bySpecificity is positive where a, which matches the same target as b, says
+// more exactly what it means: a name, a longer suffix, a port. Of two alike
+// one that says something of TLS counts, and rather the tighter.
+func bySpecificity(a, b policy.HostPattern) int {
+	rank := func(p policy.HostPattern) (name, says int) {
+		if !p.Wildcard {
+			name = 1
+		}
+		if p.TLS != nil {
+			says = 1
+			if *p.TLS {
+				says = 2
+			}
+		}
+		return name, says
+	}
+	aName, aSays := rank(a)
+	bName, bSays := rank(b)
+	return cmp.Or(
+		cmp.Compare(aName, bName), cmp.Compare(len(a.Name), len(b.Name)),
+		cmp.Compare(min(a.Port, 1), min(b.Port, 1)), cmp.Compare(aSays, bSays),
+	)
 }
 
 // refusePlain is what a plain request is refused for where a flow must be TLS:
@@ -214,7 +255,8 @@ func (h *helloCheck) judge(name string, err error) *Error {
 	case errors.Is(err, errNotTLS) && !h.strict:
 		return nil
 	case errors.Is(err, errNotTLS):
-		return &Error{Code: CodeNotTLS, Why: `it isn't TLS (if that is meant, write {"host": "` + h.name + `", "tls": false} in network.allow)`}
+		at := net.JoinHostPort(h.name, strconv.Itoa(int(h.port)))
+		return &Error{Code: CodeNotTLS, Why: "it isn't TLS", Hint: fmt.Sprintf(`{"host": %q, "tls": false}`, at)}
 	case err != nil:
 		return &Error{Code: CodeTLSName, Why: err.Error()}
 	case name == "":

@@ -161,9 +161,14 @@ func TestTLSNames(t *testing.T) {
 }
 
 func (tc tlsCase) run(t *testing.T, front string) {
-	l := newLab(t, labConfig{})
 	list := patterns(t, []string{"front.example"})
 	list[0].TLS = tc.tls
+	tc.through(t, front, list)
+}
+
+// through goes the way to the server where these are allowed.
+func (tc tlsCase) through(t *testing.T, front string, list []policy.HostPattern) event.Event {
+	l := newLab(t, labConfig{})
 	d := egress.NewDecider(policy.Network{Allow: list, VerifyTLSName: tc.verify})
 	l.server.Decider, l.server.Dialer.Decider = d, d
 	heard := make(chan []byte, 1)
@@ -185,7 +190,7 @@ func (tc tlsCase) run(t *testing.T, front string) {
 		if !bytes.Equal(got, tc.say) {
 			t.Errorf("the server heard %d bytes of %d", len(got), len(tc.say))
 		}
-		return
+		return ev
 	}
 	if len(got) != 0 || err != nil {
 		t.Errorf("the server heard %q; the client's end: %v", got, err)
@@ -193,6 +198,7 @@ func (tc tlsCase) run(t *testing.T, front string) {
 	if alert := strings.HasPrefix(string(answer), "\x15\x03"); alert != (tc.want == egress.CodeTLSName) {
 		t.Errorf("the client was told %q", answer)
 	}
+	return ev
 }
 
 func (l *lab) target(port uint16) string {
@@ -256,6 +262,39 @@ func TestPlainRequestWhereTLSIs(t *testing.T) {
 			if ev.Reason != tc.want || ev.Target != l.target(tc.port) {
 				t.Errorf("event %+v, wanted reason %s", ev, tc.want)
 			}
+		})
+	}
+}
+
+// What a refusal says would allow a flow that isn't TLS does so, wherever it
+// stands in the list, and whatever else matches.
+func TestNotTLSHintIsTrue(t *testing.T) {
+	t.Parallel()
+	said := []byte("SSH-2.0-x\r\n")
+	refused := tlsCase{say: said, port: 443, want: egress.CodeNotTLS}
+	hint := refused.through(t, "connect", patterns(t, []string{"front.example"})).Hint
+	for name, tc := range map[string]struct {
+		allow string
+		want  string
+	}{
+		"after the name":           {`"front.example", ` + hint, egress.CodeAllowed},
+		"before it":                {hint + `, "front.example"`, egress.CodeAllowed},
+		"after the same":           {`"front.example:443", ` + hint, egress.CodeAllowed},
+		"after a wildcard":         {`"*.example", ` + hint, egress.CodeAllowed},
+		"a wildcard alone":         {`{"host": "*.example", "tls": false}`, egress.CodeAllowed},
+		"a wildcard, and the name": {`{"host": "*.example", "tls": false}, "front.example"`, egress.CodeNotTLS},
+		"any port, and this one":   {`{"host": "front.example", "tls": false}, "front.example:443"`, egress.CodeNotTLS},
+		"another port":             {`{"host": "front.example:22", "tls": false}, "front.example"`, egress.CodeNotTLS},
+		"said both ways":           {hint + `, {"host": "front.example:443", "tls": true}`, egress.CodeNotTLS},
+		"another name":             {`{"host": "back.example", "tls": false}, "front.example"`, egress.CodeNotTLS},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, err := policy.Parse([]byte(`{"network": {"allow": [`+tc.allow+`]}}`), "p.json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			tlsCase{say: said, port: 443, want: tc.want}.through(t, "connect", p.Network.Allow)
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -117,10 +118,19 @@ func (b Blocked) text() string {
 		text += fmt.Sprintf(" ×%d", b.Count)
 	}
 	if b.Hint != "" {
-		return text + fmt.Sprintf(" (add %q to %s)", b.Hint, b.list())
+		return text + fmt.Sprintf(" (add %s to %s)", Entry(b.Hint), b.list())
 	}
 	if b.Reason != "" {
 		text += " (" + b.Reason + ")"
 	}
 	return text
+}
+
+// Entry is a hint as it stands in a policy: an object as it is, any other
+// entry in quotes.
+func Entry(hint string) string {
+	if strings.HasPrefix(hint, "{") {
+		return hint
+	}
+	return strconv.Quote(hint)
 }
