@@ -3,12 +3,15 @@
 package integration_test
 
 import (
+	"encoding/json"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 // tryHostSockets connects to each of its arguments, and says what came.
@@ -78,4 +81,38 @@ func TestHostSockets(t *testing.T) {
 			t.Errorf("outside not all are reached, so it proves nothing: %v", res)
 		}
 	})
+}
+
+// fillAndWait waits in a connect to a service that accepts nothing, and has a
+// signal to handle meanwhile, after which the call goes on.
+const fillAndWait = `
+import signal, socket, sys
+first = socket.socket(socket.AF_UNIX); first.connect(sys.argv[1])
+signal.signal(signal.SIGALRM, lambda *_: None); signal.siginterrupt(signal.SIGALRM, False)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+socket.socket(socket.AF_UNIX).connect(sys.argv[1])
+`
+
+// TestStopWhileConnecting: a stop needs no grace for a command that waits for a
+// service of the host's.
+func TestStopWhileConnecting(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	path, file := l.public+"/full", filepath.Join(l.root, "result.json")
+	mkdir(t, l.public)
+	service, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(service)
+	must(t, unix.Bind(service, &unix.SockaddrUnix{Name: path}))
+	must(t, unix.Listen(service, 0)) // which is room for one
+	r := l.wrap(t, launch{
+		policy: doc{"write": []string{"{workspace}"}, "sockets": []string{path}},
+		flags:  []string{"--quiet", "--result", file, "--timeout", "2s", "--grace", "20s"},
+		argv:   []string{"/usr/bin/python3", "-c", fillAndWait, path},
+	})
+	var o outcome
+	must(t, json.Unmarshal([]byte(read(t, file)), &o))
+	if o.Reason != "timeout" || o.Stop != "term" || r.stderr != "" {
+		t.Errorf("%+v: %v", o, r)
+	}
 }

@@ -20,10 +20,14 @@
 //     of this process, which no command has: a supervisor of root's would
 //     enter directories that are closed to the command otherwise.
 //   - A call that can't be judged is refused. Nothing waits without a bound.
+//   - A signal ends a call that waits, or has it made anew, as the kernel
+//     decides, a tenth of a second or two later than it would.
 //
 // Limitations: a service that is connected to sees the supervisor's process
 // in SO_PEERCRED, and a server inside sees process 0. A unix socket's inode is
 // compared by its low 32 bits, all that unix_diag tells, so one more thing is
 // asked of a socket of the sandbox's own: that it lies on a mount that the
 // command can write to, and that the host listens on no inode of that number.
+// A process of several threads that is stopped (SIGTSTP) while one of them
+// waits in a call counts as stopped to its parent only when that call ends.
 package notify
