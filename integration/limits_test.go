@@ -208,7 +208,7 @@ func TestIdleByTraffic(t *testing.T) {
 			<-r.Context().Done()
 			return
 		}
-		for range 20 { // for longer than the timeout, less than it apart
+		for range 30 { // for longer than the timeout, less than it apart
 			_, _ = io.WriteString(w, "x")
 			_ = http.NewResponseController(w).Flush()
 			time.Sleep(200 * time.Millisecond)
@@ -232,11 +232,12 @@ func TestIdleByTraffic(t *testing.T) {
 		"a port, silent":    {doc{"host_ports": []int{number}}, "/silent", "timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(l.root, "result.json")
+			t.Parallel()
+			file := filepath.Join(l.root, strings.ReplaceAll(name, " ", "-")+".json")
 			p := workspaceOnly()
-			p["network"], p["limits"] = c.network, doc{"idle_timeout": "2s"}
+			p["network"], p["limits"] = c.network, doc{"idle_timeout": "4s"}
 			r := l.wrap(t, launch{policy: p, flags: []string{"--quiet", "--result", file}, argv: []string{
-				"sh", "-c", "unset no_proxy NO_PROXY; curl -sS -o got http://" + at + c.path + " && sleep 1",
+				"sh", "-c", "unset no_proxy NO_PROXY; curl -sS -o /dev/null http://" + at + c.path + " && sleep 2",
 			}})
 			var o outcome
 			must(t, json.Unmarshal([]byte(read(t, file)), &o))

@@ -94,7 +94,7 @@ func TestIdle(t *testing.T) {
 		// What moves through the proxy or a port is no silence, nor is the time
 		// right after it.
 		port := serveWeb(t, func(w http.ResponseWriter, _ *http.Request) {
-			for range 20 {
+			for range 25 {
 				fmt.Fprint(w, "x")
 				w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's own is one
 				time.Sleep(200 * time.Millisecond)
