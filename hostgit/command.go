@@ -84,7 +84,7 @@ type preparation struct {
 
 	files    []string // of configuration
 	listed   map[string]bool
-	includes []entry
+	includes []inclusion
 	ways     []way
 	found    []string // keys that repositories set, to be overridden
 

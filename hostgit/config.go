@@ -164,6 +164,12 @@ func (p *preparation) included(e entry) (string, error) {
 	return path, err
 }
 
+// inclusion is one step on the way to an included file.
+type inclusion struct {
+	entry
+	passes string
+}
+
 // include notes a file that is included, and all that is passed on the way
 // there: none of it may be what git can write.
 func (p *preparation) include(e entry, path string) error {
@@ -172,7 +178,7 @@ func (p *preparation) include(e entry, path string) error {
 		return err
 	}
 	for _, s := range p.ways[len(p.ways)-1].steps {
-		p.includes = append(p.includes, entry{e.file, e.key, s.path})
+		p.includes = append(p.includes, inclusion{e, s.path})
 	}
 	return nil
 }

@@ -346,8 +346,8 @@ func (p *preparation) settled() error {
 		}
 	}
 	for _, e := range p.includes {
-		if p.own(e.value) {
-			return changing(e)
+		if p.own(e.passes) {
+			return changing(e.entry)
 		}
 	}
 	if err := p.foreign(); err != nil {
