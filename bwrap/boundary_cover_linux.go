@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pinfold/guard"
 	"pinfold/plan"
 	"pinfold/stub/wire"
 )
@@ -31,16 +30,6 @@ func (m *mending) cover(p *point, r recipe, got identity) error {
 		return errors.New("what stands there is just being replaced")
 	}
 	obj := object{identity: got, path: p.path, dir: kind == unix.S_IFDIR}
-	if !p.up.readOnly {
-		if obj.beneath, err = m.reachable(fd, p.path, &st); err != nil {
-			return err
-		}
-	}
-	free, err := m.claim(fd, obj, r)
-	if err != nil {
-		return err
-	}
-	defer free()
 	err = m.mount(p.path, r, obj.dir, fd)
 	now := m.identify(p.path)
 	if same := now.dev == got.dev && now.ino == got.ino; err == nil && (now.err != 0 || !now.readOnly || same != (r.kind == showReadOnly)) {
@@ -52,6 +41,11 @@ func (m *mending) cover(p *point, r recipe, got identity) error {
 	if err != nil {
 		return m.undo(p.path, got, now, err)
 	}
+	l := &looking{mending: m, point: p, recipe: r, fd: fd, object: obj, cover: now}
+	defer l.free()
+	if err := l.prove(); err != nil {
+		return err
+	}
 	p.want, m.gone[p.path] = now, true
 	if p.kind == wire.CheckAbsent {
 		p.kind = wire.CheckEmptyFile
@@ -59,23 +53,6 @@ func (m *mending) cover(p *point, r recipe, got identity) error {
 	m.did = append(m.did, p.path)
 	m.note(plan.ActionMended, p.path)
 	return nil
-}
-
-// reachable looks for ways to an object that could be written through, and
-// that outlast the cover: another name of the file, or of one in the directory,
-// which could be given to it as long as the cover was off. It answers what lies
-// in the directory, of which somebody may have hold as well.
-func (m *mending) reachable(fd int, path string, st *unix.Stat_t) (map[guard.FileID]bool, error) {
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		if st.Nlink > 1 {
-			return nil, otherName(path)
-		}
-		return nil, nil
-	}
-	if m.launch.AllSockets || len(m.launch.Sockets) > 0 {
-		return nil, errServices
-	}
-	return surveyBeneath(fd, path)
 }
 
 // undo takes a mount off again that was made in part, or on something that the

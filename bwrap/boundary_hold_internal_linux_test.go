@@ -34,9 +34,6 @@ func held(t *testing.T, dir, script string) *stopped {
 		t.Fatalf("%q %v", line, err)
 	}
 	s, err := stopInside(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
 		for _, h := range s.list {
 			_ = unix.PidfdSendSignal(h.fd, unix.SIGKILL, nil, 0)
@@ -45,6 +42,9 @@ func held(t *testing.T, dir, script string) *stopped {
 		in.Close()
 		_ = cmd.Wait()
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return s
 }
 
@@ -60,7 +60,8 @@ func TestHolder(t *testing.T) {
 		"a file":                 {script: "exec 3<d/f", want: "has it open"},
 		"a file to write":        {script: "exec 3>>d/sub/g", want: "has it open"},
 		"a file by another name": {script: "exec 3<alias", want: "has it open"},
-		"a mapping":              {script: "cp \"$(command -v sleep)\" d/sleep; d/sleep 1000 & while ! grep -q d/sleep /proc/$!/maps; do :; done", want: "has it mapped"},
+		"a program":              {script: "cp \"$(command -v sleep)\" d/sleep; d/sleep 1000 & while ! grep -q d/sleep /proc/$!/maps; do :; done", want: "executes it"},
+		"a mapping":              {script: "cp \"$(sed -n '/libc[.]so/{s,[^/]*,,;p;q}' /proc/self/maps)\" d/lib; LD_PRELOAD=$PWD/d/lib sleep 1000 & while ! grep -q d/lib /proc/$!/maps; do :; done", want: "has it mapped"},
 		"beside":                 {script: "cd e; exec 3<f"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -45,7 +45,8 @@ func ended(task string) bool {
 	return state == "Z" || state == "X"
 }
 
-// object is what came to be at a path.
+// object is what came to be at a path. Who has hold of a file can open it
+// otherwise than he has, by /proc/self/fd, so it doesn't matter for what.
 type object struct {
 	identity
 	path string
@@ -56,9 +57,9 @@ type object struct {
 }
 
 func (o object) heldBy(task string) (string, error) {
-	for _, name := range []string{"cwd", "root"} {
-		if o.is(task + "/" + name) {
-			return "is in it", nil
+	for _, link := range []struct{ name, why string }{{"cwd", "is in it"}, {"root", "is in it"}, {"exe", "executes it"}} {
+		if o.is(task + "/" + link.name) {
+			return link.why, nil
 		}
 	}
 	list, err := os.ReadDir(task + "/fd")

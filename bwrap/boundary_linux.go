@@ -199,9 +199,7 @@ func (b *boundary) changed(names, table bool) {
 		b.take()
 	}
 	for began := time.Now(); b.lost.Load() == nil; {
-		if l := b.mendAll(table); l != nil {
-			b.lose(l)
-		}
+		b.mendAll(table)
 		if err := b.notify.arm(); err != nil {
 			b.lose(&loss{"watch_failed", "/", err.Error()})
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,8 +19,9 @@ import (
 // the .git/config that is covered here. Between the host's rename and the moment
 // when everything inside stands still, the new file can be seen, and used: that
 // window can't be closed, only kept short. What is made sure of is that nobody
-// inside goes on having it: all stand still, nobody has it open, and only then
-// the cover comes back. Where that can't be shown, the run ends.
+// inside goes on having it: the cover comes back while all stand still, and when
+// it is on, nobody has hold of what lies beneath. Where that can't be shown, the
+// run ends.
 
 // settleWait is how long the host may take to put something at the name that
 // it has emptied, as editors do that move the old file away first.
@@ -40,13 +40,20 @@ type mending struct {
 	harmless map[int]guard.MountPoint
 }
 
-// mendAll makes everything as it was, or says what can't be.
-func (b *boundary) mendAll(table bool) *loss {
+// mendAll makes everything as it was, or ends the run and says why.
+func (b *boundary) mendAll(table bool) {
 	if b.same() && !table {
-		return nil
+		return
 	}
 	m := &mending{boundary: b, began: time.Now(), gone: map[string]bool{}, harmless: map[int]guard.MountPoint{}}
-	defer m.letGo()
+	l := m.mendUntilSame()
+	if l != nil {
+		b.lose(l) // before anybody may go on
+	}
+	m.letGo(l == nil)
+}
+
+func (m *mending) mendUntilSame() *loss {
 	for {
 		// A cover goes along with what the host moves away, without an event of
 		// the table's.
@@ -73,8 +80,14 @@ func (b *boundary) same() bool {
 	return true
 }
 
-func (m *mending) letGo() {
-	if m.halt != nil {
+// letGo lets everything inside go on, or ends it: who has hold of what he
+// should not have could use it in what time a run takes to end.
+func (m *mending) letGo(mended bool) {
+	switch {
+	case m.halt == nil:
+	case !mended:
+		m.halt.kill()
+	default:
 		m.note(plan.ActionSettled, "")
 		m.halt.letGo()
 	}
@@ -116,7 +129,7 @@ func (m *mending) mendPoints() *loss {
 		case err == nil:
 			return nil
 		case errors.Is(err, errAbove) && time.Now().Before(m.end):
-			time.Sleep(time.Millisecond) // the host is at it still
+			pause(time.Millisecond) // the host is at it still
 		default:
 			l := p.loss(m.identify(p.path))
 			l.why += "; it can't be put right: " + err.Error()
@@ -169,7 +182,10 @@ func (m *mending) mendPoint(p *point) error {
 		if done || late {
 			return err
 		}
-		time.Sleep(time.Millisecond)
+		pause(time.Millisecond)
+		if err := m.halt.keep(); err != nil {
+			return err
+		}
 	}
 }
 
@@ -226,7 +242,7 @@ func (m *mending) attempt(p *point, r recipe, late bool) (done bool, err error) 
 		return true, nil
 	}
 	err = m.cover(p, r, got)
-	return err == nil, err
+	return err == nil || errors.As(err, &unproved{}), err
 }
 
 // giveUp leaves a place without its cover.
@@ -251,38 +267,9 @@ func (m *mending) fill(p *point, r recipe) (done bool, err error) {
 	return m.attempt(p, r, false)
 }
 
-// claim makes sure that nobody inside has the new object, and for a file that
-// nobody at all has: a lease on one that is open elsewhere is refused by the
-// kernel, descriptors on their way through a socket counted (fcntl(2)).
-func (m *mending) claim(fd int, obj object, r recipe) (free func(), err error) {
-	if obj.dir {
-		why, err := m.halt.holder(obj)
-		if err == nil && why != "" {
-			err = errors.New(why)
-		}
-		return func() {}, err
-	}
-	file, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	kind := unix.F_WRLCK
-	if r.kind == showReadOnly {
-		kind = unix.F_RDLCK // reading is allowed
-	}
-	for {
-		_, err = unix.FcntlInt(uintptr(file), unix.F_SETLEASE, kind)
-		if !errors.Is(err, unix.EAGAIN) || time.Now().After(m.end) {
-			break
-		}
-		time.Sleep(time.Millisecond) // the host may still be writing
-	}
-	if err != nil {
-		unix.Close(file)
-		return nil, fmt.Errorf("it can't be told whether somebody has it open: %w", err)
-	}
-	return func() { unix.Close(file) }, nil
-}
+// pause is for what nobody tells of: that the host has finished, or that
+// somebody inside has closed a file.
+func pause(d time.Duration) { time.Sleep(d) }
 
 // step is the journal's line of what was done.
 func step(action, kind, path, detail string) plan.Step {

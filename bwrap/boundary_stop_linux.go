@@ -18,12 +18,16 @@ type stopped struct {
 	init int
 	list []*halted // parents first
 	byID map[int]*halted
+	// threads are how they stood, by thread; rounds, how often they were stopped anew.
+	threads map[int]*stood
+	rounds  int
 }
 
 // halted is one process that was sent SIGSTOP.
 type halted struct {
 	pid, fd int
 	before  bool // it stood already
+	stood   bool // it was seen to stand, which only a signal or a tracer's end ends
 }
 
 // stopWait bounds how long the processes may take to stand still.
@@ -33,17 +37,25 @@ const stopWait = 2 * time.Second
 // own. There is no way to stop a namespace at once where no cgroup was
 // delegated: they are gone through until a round finds nobody new and all
 // stand. A parent is stopped before its children, so that it doesn't see them
-// stop, which shells would take for job control.
+// stop, which shells would take for job control. Those of whom it can't be
+// shown that they stand come with the error.
 func stopInside(initPID int) (*stopped, error) {
 	s := &stopped{init: initPID, byID: map[int]*halted{}}
+	return s, s.stand()
+}
+
+// stand waits until all stand, and remembers how.
+func (s *stopped) stand() error {
 	for end := time.Now().Add(stopWait); ; {
-		found := s.round(initPID)
-		if !found && s.still() {
-			return s, nil
+		found := s.round(s.init)
+		if !found && s.still() && s.remember() && s.stood() {
+			return nil
+		}
+		if s.rounds > maxRounds {
+			return errRan
 		}
 		if time.Now().After(end) {
-			s.letGo()
-			return nil, errors.New("its processes can't be stopped")
+			return errors.New("its processes can't be stopped")
 		}
 		runtime.Gosched()
 	}
@@ -54,10 +66,10 @@ func (s *stopped) round(parent int) (found bool) {
 	for _, pid := range childrenOfAll(parent) {
 		if s.byID[pid] == nil {
 			h := halt(parent, pid)
-			if h == nil {
-				continue // it has ended
-			}
 			found = true
+			if h == nil {
+				continue // it has ended, and may have left others
+			}
 			s.byID[pid] = h
 			s.list = append(s.list, h)
 		}
@@ -93,7 +105,7 @@ func halt(parent, pid int) *halted {
 	if err != nil {
 		return nil
 	}
-	h := &halted{pid: pid, fd: fd, before: standing(pid, false)}
+	h := &halted{pid: pid, fd: fd, before: strings.Trim(states(pid), standing) == ""}
 	if p, err := readProc(pid); err != nil || p.ppid != parent || unix.PidfdSendSignal(fd, unix.SIGSTOP, nil, 0) != nil {
 		unix.Close(fd)
 		return nil
@@ -101,35 +113,48 @@ func halt(parent, pid int) *halted {
 	return h
 }
 
-// still reports whether no thread of any of them runs.
+// still reports whether no thread of any of them runs. Who runs is told to stop
+// once more: he may have been woken before he was seen to stand.
 func (s *stopped) still() bool {
+	all := true
 	for _, h := range s.list {
-		if !standing(h.pid, true) {
-			return false
+		now := states(h.pid)
+		if strings.Trim(now, standing+inVfork) == "" {
+			h.stood = h.stood || strings.Trim(now, "TZX") == ""
+			continue
 		}
+		if h.stood {
+			s.rounds++
+		}
+		h.stood, all = false, false
+		_ = unix.PidfdSendSignal(h.fd, unix.SIGSTOP, nil, 0) // it may be ending
 	}
-	return true
+	return all
 }
 
-// standing reports whether no thread of a process runs, proc_pid_stat(5). One
+// The states in which a thread doesn't run, proc_pid_stat(5): T, t, Z and X. One
 // that waits for the child of a vfork(2) can't stop before that one goes on, and
-// counts if vfork is set.
-func standing(pid int, vfork bool) bool {
+// counts as well.
+const (
+	standing = "TtZX"
+	inVfork  = "v"
+)
+
+// states are the letters of a process's threads.
+func states(pid int) string {
 	tasks, err := filepath.Glob(procPath(pid, "task/*"))
 	if err != nil {
-		return false
+		return "?"
 	}
+	var all strings.Builder
 	for _, task := range tasks {
-		switch state := taskState(task); {
-		case state == "":
-			continue // gone
-		case strings.Contains("TtZX", state):
-		case state == "D" && vfork && inVfork(task):
-		default:
-			return false
+		state := taskState(task)
+		if state == "D" && forkCalls[taskCall(task)] {
+			state = inVfork
 		}
+		all.WriteString(state)
 	}
-	return true
+	return all.String()
 }
 
 // taskState is the letter of proc_pid_stat(5), "" for a task that has gone.
@@ -145,13 +170,24 @@ func taskState(task string) string {
 	return rest[:1]
 }
 
-func inVfork(task string) bool {
+// taskCall is the number of the system call that a task is in.
+func taskCall(task string) string {
 	b, err := os.ReadFile(task + "/syscall")
 	if err != nil {
-		return false
+		return ""
 	}
 	nr, _, _ := strings.Cut(strings.TrimSpace(string(b)), " ")
-	return forkCalls[nr]
+	return nr
+}
+
+// kill ends them, none of which runs again.
+func (s *stopped) kill() {
+	for _, h := range s.list {
+		_ = unix.PidfdSendSignal(h.fd, unix.SIGKILL, nil, 0)
+		closeFD(&h.fd)
+	}
+	s.list = nil
+	s.forget()
 }
 
 // letGo lets them go on, children first, but for those that stood before.
@@ -164,4 +200,5 @@ func (s *stopped) letGo() {
 		closeFD(&h.fd)
 	}
 	s.list = nil
+	s.forget()
 }
