@@ -21,7 +21,8 @@ TAGS := urfave_cli_no_docs,nethttpomithttp2
 # Where neither a launch nor a transfer spends its time nothing is inlined,
 # which saves 260 kB.
 COLD := archive/tar crypto/x509/... encoding/asn1 encoding/json github.com/goccy/... \
-	github.com/moby/... github.com/tailscale/... math/big mime/... regexp/... text/template/...
+	github.com/moby/... github.com/tailscale/... math/big mime/... pinfold/doctor pinfold/hostgit regexp/... \
+	text/template/...
 
 build: ## build the stub and the static bin/pinfold
 	@scripts/setup go
