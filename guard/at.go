@@ -9,5 +9,5 @@ import "slices"
 func (g *Grant) Writable(path string) bool {
 	places := g.table.samePlaces(path)
 	return len(places) >= maxAliases || // and who knows where else
-		slices.ContainsFunc(places, func(p string) bool { return g.lattice.at(p).access == ReadWrite })
+		slices.ContainsFunc(places, func(p string) bool { return g.lattice.writable(p) })
 }

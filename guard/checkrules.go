@@ -70,7 +70,7 @@ func (g *gate) checkReaim() error {
 // from inside.
 func (g *gate) reaimable(b *bound) *link {
 	for i, l := range b.obj.links {
-		if g.lattice.at(parent(l.path)).access == ReadWrite {
+		if g.lattice.writable(parent(l.path)) {
 			return &b.obj.links[i]
 		}
 	}

@@ -81,7 +81,7 @@ func (g *gate) tmpDir(dir string) string {
 		return private
 	}
 	defer o.release()
-	if o.kind != Dir || g.lattice.at(o.path).access != ReadWrite {
+	if o.kind != Dir || !g.lattice.writable(o.path) {
 		return private
 	}
 	return o.path

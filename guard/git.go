@@ -30,30 +30,32 @@ func (g *gate) guardRepositories(found walkResult) error {
 	r := &repositories{gate: g, names: policy.GuardedWorkspaceNames(), done: map[string]bool{}, bares: found.bares}
 	slices.Sort(found.gits)
 	slices.Sort(found.bares)
-	if len(found.gits)+len(found.bares) > 0 {
-		if err := r.hostConfigs(); err != nil {
-			return err
-		}
+	if err := r.hostConfigs(); err != nil {
+		return err
 	}
 	for _, p := range found.gits {
 		if err := r.worktree(p); err != nil {
 			return err
 		}
 	}
+	if err := r.lookUp(); err != nil {
+		return err
+	}
 	for _, p := range found.bares {
-		if err := r.gitDir(p, ""); err != nil {
+		if err := r.gitDir(p, topOf(p)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// shown is how messages call a path: beneath the workspace by its rest.
+// shown is how messages call a canonical path: beneath the workspace by its
+// rest.
 func (g *gate) shown(p string) string {
 	if w := g.places.workspace; w != nil && beneath(p, w.obj.path) {
 		return strings.TrimPrefix(p[len(w.obj.path):], "/")
 	}
-	return p
+	return g.homely(p)
 }
 
 // worktree guards the checkout whose ".git" stands at p.
@@ -85,15 +87,11 @@ func (r *repositories) worktree(p string) error {
 // keep makes one path read-only.
 func (r *repositories) keep(p string, usual Kind) error {
 	text := r.shown(p)
-	if r.lattice.at(parent(p)).access != ReadWrite || r.excepted(text) {
+	if !r.touched(p) || r.excepted(text) {
 		return nil
 	}
-	b := &bound{verb: verbReadOnly, usual: usual, rule: Rule{Class: ClassGuarded, Text: text, Source: "guard_workspace"}}
-	if err := r.bind(b, p); err != nil {
-		return err
-	}
-	r.guarded = append(r.guarded, b)
-	return nil
+	_, err := r.bindGuarded(p, text, usual)
+	return err
 }
 
 // gitFile follows a ".git" that is a file to the git directory it names.
@@ -102,18 +100,14 @@ func (r *repositories) gitFile(p, top string) error {
 	if err != nil || dir == "" {
 		return err
 	}
-	o, err := r.fs.lookup(dir)
-	if err != nil {
-		return err
-	}
-	o.release()
+	at, kind, err := r.standsAt(dir)
 	switch {
-	case o.kind != Dir || r.lattice.at(o.path).access != ReadWrite:
-		return nil
-	case path.Base(parent(o.path)) == "worktrees":
-		return r.linked(o.path, top)
+	case err != nil || kind != Dir || !r.lattice.writable(at):
+		return err
+	case path.Base(parent(at)) == "worktrees":
+		return r.linked(at, top)
 	}
-	return r.gitDir(o.path, top)
+	return r.gitDir(at, top)
 }
 
 // linked guards the administrative directory of a linked worktree, and the
@@ -131,31 +125,17 @@ func (r *repositories) linked(dir, top string) error {
 	if err != nil || common == "" {
 		return err
 	}
-	for _, hooks := range r.shared {
-		if err := r.hooks(hooks, common, top); err != nil {
-			return err
-		}
-	}
-	for _, file := range []string{join(common, "config"), join(dir, "config.worktree")} {
-		if err := r.config(file, common, top, 0); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.code(common, top, join(common, "config"), join(dir, "config.worktree"))
 }
 
 // pointer reads a file that holds one path, after a prefix. A relative path
 // starts at the file's directory. "" means that there is no such file.
 func (g *gate) pointer(p, prefix string) (string, error) {
-	o, err := g.fs.lookup(p)
-	if err != nil {
+	at, kind, err := g.standsAt(p)
+	if err != nil || kind != File {
 		return "", err
 	}
-	o.release()
-	if o.kind != File {
-		return "", nil
-	}
-	text, err := g.fs.read(o.path, maxGitFile)
+	text, err := g.fs.read(at, maxGitFile)
 	if err != nil {
 		return "", err
 	}
@@ -187,13 +167,19 @@ func (r *repositories) gitDir(dir, top string) error {
 	if err := r.worktrees(join(dir, "worktrees")); err != nil {
 		return err
 	}
+	return r.code(dir, top, join(dir, "config"), join(dir, "config.worktree"))
+}
+
+// code guards what the configuration of a git directory names, which is in
+// these files, the user's and the machine's.
+func (r *repositories) code(dir, top string, files ...string) error {
 	for _, hooks := range r.shared {
 		if err := r.hooks(hooks, dir, top); err != nil {
 			return err
 		}
 	}
-	for _, name := range []string{"config", "config.worktree"} {
-		if err := r.config(join(dir, name), dir, top, 0); err != nil {
+	for _, file := range files {
+		if err := r.config(file, dir, top, 0); err != nil {
 			return err
 		}
 	}
@@ -231,68 +217,15 @@ func (r *repositories) config(file, dir, top string, depth int) error {
 }
 
 func (r *repositories) readConfig(file string) (gitConfig, bool, error) {
-	o, err := r.fs.lookup(file)
-	if err != nil {
+	at, kind, err := r.standsAt(file)
+	if err != nil || kind != File {
 		return gitConfig{}, false, err
 	}
-	o.release()
-	if o.kind != File {
-		return gitConfig{}, false, nil
-	}
-	text, err := r.fs.read(o.path, maxGitFile)
+	text, err := r.fs.read(at, maxGitFile)
 	if err != nil {
 		return gitConfig{}, false, err
 	}
 	return parseGitConfig(text), true, nil
-}
-
-// hostConfigs reads the user's and the machine's configuration, as git-config(1)
-// lists them.
-func (r *repositories) hostConfigs() error {
-	files := []string{"/etc/gitconfig"}
-	for _, home := range r.hostHomes() {
-		files = append(files, join(home, ".gitconfig"), join(home, ".config/git/config"))
-	}
-	if xdg, _ := lookupEnv(r.request.Env, "XDG_CONFIG_HOME"); path.IsAbs(xdg) {
-		files = append(files, path.Join(xdg, "git/config"))
-	}
-	for _, f := range files {
-		if err := r.hostConfig(f, 0); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *repositories) hostConfig(file string, depth int) error {
-	c, ok, err := r.readConfig(file)
-	if err != nil || !ok || depth > maxIncludes {
-		return err
-	}
-	r.shared = append(r.shared, c.hooksPath...)
-	for _, i := range c.includes {
-		p := r.fromHome(i)
-		if !path.IsAbs(p) {
-			p = parent(file) + "/" + p
-		}
-		if err := r.keepNamed(p, File); err != nil {
-			return err
-		}
-		if err := r.hostConfig(p, depth+1); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fromHome expands a leading "~/" as git does.
-func (r *repositories) fromHome(p string) string {
-	if rest, ok := strings.CutPrefix(p, "~/"); ok {
-		for _, home := range r.hostHomes() {
-			return join(home, rest)
-		}
-	}
-	return p
 }
 
 // hooks guards the directory that core.hooksPath names. It is relative to
@@ -302,15 +235,26 @@ func (r *repositories) hooks(named, dir, top string) error {
 	if !path.IsAbs(p) {
 		p = cmpOr(top, dir) + "/" + p
 	}
-	o, err := r.fs.lookup(p)
+	at, _, err := r.standsAt(p)
 	if err != nil {
 		return err
 	}
-	o.release()
-	if within(dir, o.path) && r.lattice.at(o.path).access == ReadWrite {
-		return refuse("hooks_path", o.path, Rule{Text: named, Source: "core.hooksPath of " + dir},
-			fmt.Sprintf("cannot guard the hooks of %q: core.hooksPath names %q, which holds the whole repository", dir, o.path),
+	if within(dir, at) && r.lattice.writable(at) {
+		return refuse("hooks_path", at, Rule{Text: named, Source: "core.hooksPath of " + dir},
+			fmt.Sprintf("cannot guard the hooks of %q: core.hooksPath names %q, which holds the whole repository", dir, at),
 			"move the hooks into a directory of their own, and name that")
+	}
+	if within(cmpOr(top, dir), at) {
+		return r.keepNamed(p, Dir) // what lies beneath are the checkout's own files
+	}
+	return r.keepHooks(p, at)
+}
+
+// keepHooks guards a directory of hooks, at its canonical path too, which is
+// theirs with all that lies in it.
+func (r *repositories) keepHooks(p, canonical string) error {
+	if r.grantIn(canonical) {
+		return r.guardAt(canonical, r.shown(canonical), Dir)
 	}
 	return r.keepNamed(p, Dir)
 }
@@ -323,23 +267,20 @@ func (r *repositories) keepNamed(p string, usual Kind) error {
 		return err
 	}
 	o.release()
-	inside := r.lattice.at(o.path).access == ReadWrite
+	inside := r.lattice.writable(o.path)
 	for _, l := range o.links {
-		inside = inside || r.lattice.at(parent(l.path)).access == ReadWrite
+		inside = inside || r.lattice.writable(parent(l.path))
 	}
 	if !inside || r.done[path.Clean(p)] {
 		return nil
 	}
 	r.done[path.Clean(p)] = true
-	b := &bound{verb: verbReadOnly, usual: usual, rule: Rule{Class: ClassGuarded, Text: r.shown(o.path), Source: "guard_workspace"}}
-	if r.excepted(b.rule.Text) {
+	text := r.shown(o.path)
+	if r.excepted(text) {
 		return nil
 	}
-	if err := r.bind(b, p); err != nil {
-		return err
-	}
-	r.guarded = append(r.guarded, b)
-	return nil
+	_, err = r.bindGuarded(p, text, usual)
+	return err
 }
 
 func cmpOr(a, b string) string {

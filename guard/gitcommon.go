@@ -24,7 +24,7 @@ type gitHome struct {
 // bindGitCommon grants what git writes outside a granted workspace.
 func (g *gate) bindGitCommon(ctx context.Context) error {
 	w := g.places.workspace
-	if w == nil || g.lattice.at(w.obj.path).access != ReadWrite {
+	if w == nil || !g.lattice.writable(w.obj.path) {
 		return nil
 	}
 	pointer := join(w.obj.path, ".git")
@@ -50,7 +50,7 @@ func (g *gate) bindGitCommon(ctx context.Context) error {
 // knows of it; nil where it doesn't, or where it may be written anyway.
 func (g *gate) findGitHome(pointer string) (*gitHome, error) {
 	dir, err := g.directory(pointer, "gitdir:")
-	if err != nil || dir == "" || g.lattice.at(dir).access == ReadWrite {
+	if err != nil || dir == "" || g.lattice.writable(dir) {
 		return nil, err
 	}
 	if path.Base(parent(dir)) == "worktrees" {
@@ -66,15 +66,11 @@ func (g *gate) directory(file, prefix string) (string, error) {
 	if err != nil || p == "" {
 		return "", err
 	}
-	o, err := g.fs.lookup(p)
-	if err != nil {
+	at, kind, err := g.standsAt(p)
+	if err != nil || kind != Dir {
 		return "", err
 	}
-	o.release()
-	if o.kind != Dir {
-		return "", nil
-	}
-	return o.path, nil
+	return at, nil
 }
 
 func (g *gate) linkedWorktree(pointer, dir string) (*gitHome, error) {
@@ -82,13 +78,12 @@ func (g *gate) linkedWorktree(pointer, dir string) (*gitHome, error) {
 	if err != nil || back == "" {
 		return nil, err
 	}
-	o, err := g.fs.lookup(back)
+	at, _, err := g.standsAt(back)
 	if err != nil {
 		return nil, err
 	}
-	o.release()
 	common, err := g.directory(join(dir, "commondir"), "")
-	if err != nil || o.path != pointer || parent(dir) != join(common, "worktrees") {
+	if err != nil || at != pointer || parent(dir) != join(common, "worktrees") {
 		return nil, err
 	}
 	h := &gitHome{common: common, what: "a linked worktree", writes: []string{dir}}
@@ -108,13 +103,9 @@ func (g *gate) outerSubmodule(pointer, dir string) (*gitHome, error) {
 	if !path.IsAbs(p) {
 		p = dir + "/" + p
 	}
-	o, err := g.fs.lookup(p)
-	if err != nil {
+	at, _, err := g.standsAt(p)
+	if err != nil || at != parent(pointer) {
 		return nil, err
-	}
-	o.release()
-	if o.path != parent(pointer) {
-		return nil, nil
 	}
 	return &gitHome{common: dir, what: "a submodule", writes: []string{dir}}, nil
 }
@@ -196,15 +187,14 @@ func (g *gate) standsInTheWay(b *bound) *bound {
 func (g *gate) noteEnclosing(dir string) error {
 	for dir != "/" {
 		dir = parent(dir)
-		if g.lattice.at(dir).access == ReadWrite {
+		if g.lattice.writable(dir) {
 			continue
 		}
-		o, err := g.fs.lookup(join(dir, ".git"))
+		_, kind, err := g.standsAt(join(dir, ".git"))
 		if err != nil {
 			return err
 		}
-		o.release()
-		if o.kind == Dir || o.kind == File {
+		if kind == Dir || kind == File {
 			g.note(fmt.Sprintf("git can't commit: {workspace} is part of the repository at %s; add %q to write", dir, join(dir, ".git")))
 			return nil
 		}

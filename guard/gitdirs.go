@@ -13,14 +13,14 @@ import "slices"
 // telling a good one from a bad one.
 func (r *repositories) modules(dir string) error {
 	p := join(dir, "modules")
-	if r.lattice.at(dir).access != ReadWrite || r.excepted(r.shown(p)) {
+	if !r.touched(p) || r.excepted(r.shown(p)) {
 		return nil
 	}
 	if err := r.keep(p, Dir); err != nil {
 		return err
 	}
 	for _, b := range r.bares {
-		if !beneath(b, p) || r.lattice.at(b).access != ReadWrite || r.isReopened(b, b) {
+		if !beneath(b, p) || !r.lattice.writable(b) || r.isReopened(b, b) {
 			continue
 		}
 		g := &bound{verb: verbWrite, rule: Rule{Class: ClassBuiltin, Text: r.shown(b), Source: "guard_workspace"}}
@@ -41,13 +41,12 @@ func (g *gate) isReopened(p, in string) bool {
 // worktrees guards what ties linked worktrees to a repository, and has new
 // ones looked at.
 func (r *repositories) worktrees(dir string) error {
-	o, err := r.fs.lookup(dir)
+	at, kind, err := r.standsAt(dir)
 	if err != nil {
 		return err
 	}
-	o.release()
 	var list []string
-	if o.kind == Dir && o.path == dir {
+	if kind == Dir && at == dir {
 		if list, err = r.fs.names(dir); err != nil {
 			return err
 		}

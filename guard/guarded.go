@@ -14,19 +14,34 @@ import (
 // "" for the workspace.
 func (g *gate) guard(dir, shown string, names []string) error {
 	for _, name := range names {
-		text := path.Join(shown, name)
-		if g.excepted(text) {
-			continue
-		}
-		b := &bound{verb: verbReadOnly, usual: usualOf(name), rule: Rule{Class: ClassGuarded, Text: text, Source: "guard_workspace"}}
-		if err := g.bind(b, join(dir, name)); err != nil {
+		if err := g.guardAt(join(dir, name), path.Join(shown, name), usualOf(name)); err != nil {
 			return err
-		}
-		if g.lattice.at(b.obj.path).access == ReadWrite || g.reaimable(b) != nil {
-			g.guarded = append(g.guarded, b)
 		}
 	}
 	return nil
+}
+
+// guardAt guards one path, which messages call text. A path that a write grant
+// lies in is guarded too, which refuses that grant.
+func (g *gate) guardAt(p, text string, usual Kind) error {
+	if g.excepted(text) {
+		return nil
+	}
+	b, err := g.bindGuarded(p, text, usual)
+	if err == nil && !g.lattice.writable(b.obj.path) && g.reaimable(b) == nil && !g.grantIn(b.obj.path) {
+		g.guarded = g.guarded[:len(g.guarded)-1]
+	}
+	return err
+}
+
+// bindGuarded is for a path that is to be read-only.
+func (g *gate) bindGuarded(p, text string, usual Kind) (*bound, error) {
+	b := &bound{verb: verbReadOnly, usual: usual, rule: Rule{Class: ClassGuarded, Text: text, Source: "guard_workspace"}}
+	err := g.bind(b, p)
+	if err == nil {
+		g.guarded = append(g.guarded, b)
+	}
+	return b, err
 }
 
 // excepted reports whether guard_workspace.except lists a name or a directory
@@ -89,7 +104,7 @@ func (g *gate) checkGuardedWrites() error {
 			if w.rule.Class == ClassPolicy && within(w.obj.path, b.obj.path) && !g.isReopened(w.obj.path, b.obj.path) {
 				return refuse("guarded_write", w.given, two{w, b},
 					fmt.Sprintf("cannot grant writing to %q: host programs run what stands at %q", w.given, b.obj.path),
-					fmt.Sprintf(`set "guard_workspace": {"except": [%q]} if that is meant, or leave the entry out`, b.rule.Text))
+					fmt.Sprintf(`set %s if that is meant, or leave the entry out`, b.rule.Lift()))
 			}
 		}
 	}

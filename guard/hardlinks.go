@@ -40,7 +40,7 @@ func (g *gate) checkLinks(ctx context.Context, found walkResult) error {
 func (g *gate) count(found walkResult) ledger {
 	l := ledger{}
 	for _, n := range found.linked {
-		if g.lattice.at(n.path).access == ReadWrite {
+		if g.lattice.writable(n.path) {
 			l.add(n)
 		}
 	}
@@ -104,7 +104,7 @@ func (g *gate) allowFrom(ctx context.Context, l ledger) error {
 		}
 		through := 0
 		for _, n := range found.linked {
-			if a := l[n.id]; a != nil && g.lattice.at(n.path).access != ReadWrite {
+			if a := l[n.id]; a != nil && !g.lattice.writable(n.path) {
 				a.seen++
 				through++
 			}

@@ -131,6 +131,9 @@ func (l *lattice) at(p string) verdict {
 	return v
 }
 
+// writable reports whether what stands at a path, or could, may be written.
+func (l *lattice) writable(p string) bool { return l.at(p).access == ReadWrite }
+
 // above is what holds just above a path.
 func (l *lattice) above(p string) verdict {
 	v := l.start()

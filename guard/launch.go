@@ -44,6 +44,10 @@ type gate struct {
 	writes, allows, readOnly, denies []*bound
 	protects, excepts, defaults      []*bound
 	guarded                          []*bound
+	// topGrants are the policy's write grants that lie in no other one.
+	topGrants []string
+	// canonicalHomes are kept by sessionHomes.
+	canonicalHomes []string
 	// reopened are the git directories that stay writable in guarded ones, and
 	// growing the directories of linked worktrees.
 	reopened []*bound

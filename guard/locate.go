@@ -115,6 +115,13 @@ func (g *gate) bind(b *bound, p string) error {
 	return nil
 }
 
+// standsAt is the canonical path that p leads to, and what stands there.
+func (g *gate) standsAt(p string) (at string, k Kind, err error) {
+	o, err := g.fs.lookup(p)
+	o.release()
+	return o.path, o.kind, err
+}
+
 // unusableFix says what to do about a path that can't be looked up.
 func unusableFix(err error) string {
 	switch {

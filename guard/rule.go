@@ -2,6 +2,7 @@ package guard
 
 import (
 	"fmt"
+	"strings"
 
 	"pinfold/policy"
 )
@@ -75,11 +76,12 @@ func (r Rule) String() string {
 }
 
 // Lift is the entry of a policy that lifts a rule of pinfold's own: a guarded
-// name, or a default deny of a file; "" for other rules.
+// name, or a default deny of a file; "" for other rules. An exception is part
+// of a path, so that of a name outside the workspace has no slash before it.
 func (r Rule) Lift() string {
 	switch r.Class {
 	case ClassGuarded:
-		return fmt.Sprintf(`"guard_workspace": {"except": [%q]}`, r.Text)
+		return fmt.Sprintf(`"guard_workspace": {"except": [%q]}`, strings.TrimPrefix(r.Text, "/"))
 	case ClassDefault:
 		return fmt.Sprintf(`"read": {"allow": [%q]}`, r.Text)
 	}

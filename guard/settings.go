@@ -104,7 +104,7 @@ func (g *gate) writableIn(n *node, b *bound) (bool, error) {
 		return false, nil
 	case n.path == dir:
 		return true, nil
-	case !beneath(n.path, dir) || g.lattice.at(n.path).access != ReadWrite:
+	case !beneath(n.path, dir) || !g.lattice.writable(n.path):
 		return false, nil
 	case b.kept.LeftOut == nil:
 		return true, nil

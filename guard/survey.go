@@ -61,6 +61,7 @@ func (g *gate) guardAll(found walkResult) error {
 		g.note("guard_workspace is off: what host programs run can be written in the write grants")
 		return nil
 	}
+	g.findTopGrants()
 	names := policy.GuardedWorkspaceNames()
 	if w := g.places.workspace; w != nil {
 		if err := g.guard(w.obj.path, "", names.Top); err != nil {
