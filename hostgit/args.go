@@ -71,7 +71,8 @@ func (p *preparation) command(rest []string) error {
 	if err != nil {
 		return refusal(policy.Unavailable, "git_old", "git", fmt.Sprintf("cannot list git's commands: %v", err), "install git 2.31 or newer")
 	}
-	if slices.Contains(strings.Fields(string(list)), name) || slices.Contains(strings.Fields(besides), name) {
+	p.commands = append(strings.Fields(string(list)), strings.Fields(besides)...)
+	if slices.Contains(p.commands, name) {
 		p.expanded = rest
 	} else if words := p.alias(rest, 0); words != nil {
 		p.expanded = words
@@ -103,20 +104,28 @@ func (p *preparation) notOurs(name string) error {
 // maxAliases is how far an alias of an alias is followed.
 const maxAliases = 10
 
-// alias expands an alias of the operator's: a shell's begins with "!".
+// alias expands an alias of the operator's: a shell's begins with "!". Git
+// takes an alias apart as a command line, with options of its own in front.
 func (p *preparation) alias(rest []string, depth int) []string {
 	value, ok := p.operators["alias."+strings.ToLower(rest[0])]
 	if !ok {
 		value, ok = p.operators["alias."+rest[0]+".command"]
 	}
-	words := append(strings.Fields(value), rest[1:]...)
-	if !ok || len(words) == 0 || depth > maxAliases {
+	if !ok || depth > maxAliases {
 		return nil
 	}
-	if more := p.alias(words, depth+1); more != nil && words[0] != rest[0] {
-		return more
+	if strings.HasPrefix(value, "!") {
+		return append([]string{value}, rest[1:]...)
 	}
-	return words
+	words, ok := unquoted(value)
+	if _, words = split(words); !ok || len(words) == 0 {
+		return nil
+	}
+	words = append(words, rest[1:]...)
+	if slices.Contains(p.commands, words[0]) {
+		return words
+	}
+	return p.alias(words, depth+1)
 }
 
 // aliased reports whether a command would be an alias of the repository's.

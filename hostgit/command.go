@@ -47,7 +47,6 @@ func Prepare(ctx context.Context, dir string, args, env []string) (*Command, err
 	p := newPreparation(ctx, git, dir, append(clean(env), "PATH="+path))
 	p.where = located(own)
 	p.starts = places(dir, own, env)
-	p.makes = made(rest)
 	p.entersWorktrees = len(rest) > 0 && (rest[0] == "worktree" || !slices.Contains(strings.Fields(stays), rest[0]))
 	if err := p.prepare(rest, lookup(env, "GIT_ALLOW_PROTOCOL")); err != nil {
 		return nil, err
@@ -61,14 +60,12 @@ const stays = "status diff log show add commit stash fetch push pull checkout sw
 
 // preparation collects what must be overridden.
 type preparation struct {
-	ctx   context.Context
-	git   string
-	dir   string
-	env   []string
-	where []string // git's own options that say which repository and configuration are meant
-	// starts are where git begins to look for a repository, makes the paths
-	// where it is to make one.
-	starts, makes []string
+	ctx    context.Context
+	git    string
+	dir    string
+	env    []string
+	where  []string // git's own options that say which repository and configuration are meant
+	starts []string // where git begins to look for a repository
 	// operators is what the operator's own configuration sets, by key; helpers
 	// are its credential helpers, in order.
 	operators map[string]string
@@ -91,6 +88,7 @@ type preparation struct {
 	modulesSeen     map[string]bool
 	entered, walked int
 	entersWorktrees bool
+	commands        []string // git's
 	expanded        []string // the command, aliases of the operator's replaced
 }
 
@@ -173,7 +171,7 @@ func (p *preparation) places() []string {
 			out = append(out, resolved(start))
 		}
 	}
-	for _, name := range p.makes {
+	for _, name := range made(p.expanded) {
 		out = append(out, resolved(join(p.starts[len(p.starts)-1], name)))
 	}
 	return out

@@ -43,6 +43,7 @@ func unfinished() map[string]attack {
 		"a strategy of a cherry-pick":      {picking, [][]string{append(edit, "cherry-pick", "--continue")}, "git_todo"},
 		"a strategy of one that skips":     {picking, [][]string{append(edit, "cherry-pick", "--skip")}, "git_todo"},
 		"a strategy of an alias's command": {picking, [][]string{append(edit, "-c", "alias.go=!git cherry-pick --continue", "go")}, "git_todo"},
+		"a strategy of a hidden command":   {picking, [][]string{append(edit, "-c", "alias.go=more", "-c", "alias.more=-p 'cherry-pick' --continue", "go")}, "git_todo"},
 		"a strategy of a rebase": {func(f *farm) {
 			f.strategy()
 			f.write("file.txt", "three\n")
@@ -72,7 +73,10 @@ func TestUnknownState(t *testing.T) {
 		"an editor's copy":         {"rebase-merge/git-rebase-todo~", "exec x\n", "rebase --continue", false},
 		"options of a strategy":    {"rebase-merge/strategy_opts", " '--ours' '--find-renames=5'", "rebase --continue", false},
 		"others":                   {"rebase-merge/strategy_opts", " '--index-output=/x'", "rebase --continue", true},
-		"unquoted ones":            {"rebase-merge/strategy_opts", " --ours", "rebase --continue", true},
+		"unquoted ones":            {"rebase-merge/strategy_opts", " --ours --find-renames=5\n", "rebase --continue", false},
+		"otherwise quoted ones":    {"rebase-merge/strategy_opts", ` "--subtree=a \\"b\\"" "--theirs"`, "rebase --continue", false},
+		"others unquoted":          {"rebase-merge/strategy_opts", " --ours --index-outpu\\t=/x", "rebase --continue", true},
+		"quotes that don't end":    {"rebase-merge/strategy_opts", ` "--ours`, "rebase --continue", true},
 		"a key":                    {"rebase-merge/gpg_sign_opt", "-Skey\n", "rebase --continue", false},
 		"no key":                   {"rebase-merge/gpg_sign_opt", "--directory=/\n", "rebase --continue", true},
 		"a patch":                  {"rebase-apply/0001", "x", "am --continue", false},

@@ -66,30 +66,40 @@ func unknownOption(text string, known func(string) bool) string {
 	return ""
 }
 
-// unquoted parts what git quotes as a shell's words: each is in single
-// quotes, but for "'" and "!", which stand behind a backslash.
+// unquoted parts text into words as git does: quotes of both kinds, and a
+// backslash that takes the next character as it is, but for single quotes.
 func unquoted(text string) (words []string, ok bool) {
-	for text = strings.TrimSpace(text); text != ""; text = strings.TrimLeft(text, " \t\r\n") {
-		var word strings.Builder
-		for text != "" && !strings.ContainsAny(text[:1], " \t\r\n") {
-			switch {
-			case text[0] == '\'':
-				part, rest, closed := strings.Cut(text[1:], "'")
-				if !closed {
-					return nil, false
-				}
-				word.WriteString(part)
-				text = rest
-			case len(text) > 1 && text[0] == '\\' && (text[1] == '\'' || text[1] == '!'):
-				word.WriteByte(text[1])
-				text = text[2:]
-			default:
+	var word strings.Builder
+	quote, within := byte(0), false
+	end := func() {
+		if within {
+			words = append(words, word.String())
+		}
+		word.Reset()
+		within = false
+	}
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quote == 0 && strings.IndexByte(" \t\r\n\v\f", c) >= 0:
+			end()
+			continue
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		case quote != 0 && c == quote:
+			quote = 0
+		case c == '\\' && quote != '\'':
+			if i++; i == len(text) {
 				return nil, false
 			}
+			word.WriteByte(text[i])
+		default:
+			word.WriteByte(c)
 		}
-		words = append(words, word.String())
+		within = true
 	}
-	return words, true
+	end()
+	return words, quote == 0
 }
 
 // isStrategyOption knows the options of git's own strategies: git hands
