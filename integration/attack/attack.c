@@ -37,6 +37,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 static int did(const char *what) { printf("DID %s\n", what); return 0; }
@@ -354,6 +355,47 @@ static int a_x32(char **v) { (void)v; return sub(x32); }
 static int a_int80(char **v) { (void)v; return sub(int80); }
 #endif
 
+/* ---- what the host has replaced ---- */
+
+static void woken(int sig) { (void)sig; }
+
+/* wakes itself, whoever stops it, time and again: 8 timers, each MS and a bit. */
+static int wake_up(long ms) {
+	struct sigaction a = {.sa_handler = woken, .sa_flags = SA_RESTART};
+	sigaction(SIGCONT, &a, NULL);
+	for (long i = 0; ms && i < 8; i++) {
+		struct sigevent e = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGCONT};
+		struct timespec each = {.tv_nsec = ms * 1000000 + i * 370000};
+		struct itimerspec s = {each, each};
+		timer_t t;
+		if (timer_create(CLOCK_MONOTONIC, &e, &t) || timer_settime(t, 0, &s, NULL)) return -1;
+	}
+	return 0;
+}
+
+/*
+ * keep PATH READY HOW MS: gets hold of what the host puts at PATH after READY was
+ * made, by HOW it opens it, and a while later writes "planted" by that; woken
+ * each MS milliseconds unless that is 0.
+ */
+static int a_keep(char **v) {
+	int how = !strcmp(v[2], "path") ? O_PATH : O_RDONLY, fd = -1, dir, out, i;
+	struct stat old, now;
+	char by[64];
+	if (stat(v[0], &old) || wake_up(atol(v[3])) || close(open(v[1], O_WRONLY | O_CREAT, 0644))) return held();
+	dir = S_ISDIR(old.st_mode);
+	for (time_t end = time(NULL) + 4; time(NULL) < end; close(fd), fd = -1) {
+		fd = open(v[0], how);
+		if (fd < 0 || fstat(fd, &now) || now.st_ino == old.st_ino || access(v[0], W_OK)) continue;
+		break;
+	}
+	if (fd < 0) { errno = ETIMEDOUT; return held(); }
+	for (i = 0; i < 20; i++) poll(NULL, 0, 20); /* SIGCONT interrupts it */
+	snprintf(by, sizeof by, "/proc/self/fd/%d%s", fd, dir ? "/planted" : "");
+	out = open(by, O_WRONLY | O_APPEND | (dir ? O_CREAT : 0), 0755);
+	return verdict(out < 0 ? out : write(out, "#planted\n", 9), "wrote to it");
+}
+
 /* ---- helpers for the tests ---- */
 
 /* linger FILE: says in FILE that it runs, and stays until it is killed. */
@@ -398,7 +440,7 @@ static const struct { const char *name; int args; int (*run)(char **); } attacks
 #if defined(__x86_64__)
 	{"x32", 0, a_x32}, {"int80", 0, a_int80},
 #endif
-	{"linger", 1, a_linger}, {"await", 2, a_await},
+	{"keep", 4, a_keep}, {"linger", 1, a_linger}, {"await", 2, a_await},
 };
 
 static int attempt(char **v) {
