@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"pinfold/policy"
 )
 
 // A write grant, the workspace's among them, may lie at a guarded name or in
@@ -80,16 +82,16 @@ func (r *repositories) topNamesIn(dir, grant string) error {
 // launchOwn reports whether a path lies in a directory of the launch's own: the
 // run directory, a home that isn't one of the host's sessions, or an agent's
 // directory that a variable of the command's names.
-func (r *repositories) launchOwn(p string) bool {
+func (g *gate) launchOwn(p string) bool {
 	var own []string
-	for _, b := range []*bound{r.places.run, r.places.home} {
-		if b != nil && !slices.Contains(r.sessionHomes(), b.obj.path) {
+	for _, b := range []*bound{g.places.run, g.places.home} {
+		if b != nil && !slices.Contains(g.sessionHomes(), b.obj.path) {
 			own = append(own, b.obj.path)
 		}
 	}
-	for _, a := range r.names.Agents {
-		dir := r.commandsVariable(a.Variable)
-		if at, _, err := r.standsAt(dir); err == nil && path.IsAbs(dir) {
+	for _, a := range policy.GuardedWorkspaceNames().Agents {
+		dir := g.commandsVariable(a.Variable)
+		if at, _, err := g.standsAt(dir); err == nil && path.IsAbs(dir) {
 			own = append(own, at)
 		}
 	}

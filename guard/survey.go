@@ -71,6 +71,9 @@ func (g *gate) guardAll(found walkResult) error {
 	if err := g.guardHomes(names); err != nil {
 		return err
 	}
+	if err := g.guardMoved(names); err != nil {
+		return err
+	}
 	if err := g.guardRepositories(found); err != nil {
 		return err
 	}

@@ -135,6 +135,36 @@ func TestGuardedNamesAreRelativeAndClean(t *testing.T) {
 	}
 }
 
+// A start-up file is what a variable names, if that can be a file at all.
+func TestStartVariables(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		v     policy.StartVariable
+		value string
+		want  []string
+	}{
+		"a file":           {value: "/h/rc", want: []string{"/h/rc"}},
+		"unclean":          {value: "/h//x/../rc", want: []string{"/h/rc"}},
+		"in a directory":   {v: policy.StartVariable{Names: []string{"a", "b"}}, value: "/h", want: []string{"/h/a", "/h/b"}},
+		"unset":            {},
+		"relative":         {value: "rc"},
+		"relative, counts": {v: policy.StartVariable{Relative: true}, value: "rc", want: []string{"/w/rc"}},
+		"unset, relative":  {v: policy.StartVariable{Relative: true}},
+		"the kernel's":     {value: "/dev/null"},
+		"a NUL byte":       {value: "/h/\x00"},
+	} {
+		if got := c.v.Paths(c.value, "/w"); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+	if in, ok := policy.ConfigHome(".config/git"); in != "git" || !ok {
+		t.Errorf("got %q, %v", in, ok)
+	}
+	if in, ok := policy.ConfigHome(".configs/git"); ok {
+		t.Errorf("got %q", in)
+	}
+}
+
 func TestMovedCredentials(t *testing.T) {
 	t.Parallel()
 	vars := map[string]string{

@@ -184,5 +184,12 @@ func guardedTable() string {
 		}
 		row(title, path.Join("~", agent.Dir), agent.Names)
 	}
+	var named []string
+	for _, v := range names.Variables {
+		for _, p := range v.Paths("/", "") {
+			named = append(named, strings.TrimSuffix("$"+v.Variable+p, "/"))
+		}
+	}
+	row("what your variables name, where a write grant holds it", "", named)
 	return b.String()
 }

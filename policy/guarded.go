@@ -1,5 +1,10 @@
 package policy
 
+import (
+	"path"
+	"strings"
+)
+
 // GuardedNames are the files that programs on the host run or obey, so that a
 // command could plant something there which acts outside the boundary later.
 // They stay read-only even inside a write grant. All are relative and clean;
@@ -18,7 +23,43 @@ type GuardedNames struct {
 	Home []string
 	// Agents are the configuration directories of agents.
 	Agents []AgentDir
+	// Variables name further start-up files, wherever they are.
+	Variables []StartVariable
 }
+
+// StartVariable is a variable of the caller's that names what every later
+// program of a kind runs or obeys.
+type StartVariable struct {
+	Variable string
+	// Names are the files in the directory that it names; none where it names
+	// the file.
+	Names []string
+	// Relative: a relative value counts, from the caller's directory on.
+	Relative bool
+}
+
+// Paths are the files that a value names: none, unless it is a path that isn't
+// the kernel's.
+func (v StartVariable) Paths(value, dir string) []string {
+	if v.Relative && value != "" && !path.IsAbs(value) {
+		value = path.Join(dir, value)
+	}
+	names := v.Names
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	var out []string
+	for _, place := range (MovedCredential{}).places(value) {
+		for _, n := range names {
+			out = append(out, path.Join(place, n))
+		}
+	}
+	return out
+}
+
+// ConfigHome is where a name stands, relative to $XDG_CONFIG_HOME; false for one
+// that isn't beneath ~/.config.
+func ConfigHome(name string) (string, bool) { return strings.CutPrefix(name, ".config/") }
 
 // AgentDir is the configuration directory of one agent.
 type AgentDir struct {
@@ -45,6 +86,15 @@ func GuardedWorkspaceNames() GuardedNames {
 		GitWorktree: []string{"gitdir", "commondir", "config.worktree"},
 		Home:        guardedHome(),
 		Agents:      guardedAgents(),
+		Variables: []StartVariable{
+			{Variable: "ZDOTDIR", Names: []string{".zshenv", ".zshrc", ".zprofile", ".zlogin", ".zlogout"}},
+			{Variable: "BASH_ENV"},
+			{Variable: "ENV"},
+			{Variable: "INPUTRC"},
+			{Variable: "PYTHONSTARTUP"},
+			{Variable: "GIT_CONFIG_GLOBAL", Relative: true},
+			{Variable: "GIT_CONFIG_SYSTEM", Relative: true},
+		},
 	}
 }
 
