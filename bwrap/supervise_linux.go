@@ -34,8 +34,8 @@ type launcher struct {
 	pending  *pendingBoundary // until the Process has it
 	outcome  chan egressResult
 	signals  sync.WaitGroup // until they are taken: the runtime waits for a thread of its own for each
-	compares bool // the stub has been let go
-	unrun    bool // bubblewrap had read its filter, the last thing before the stub, and then ended
+	compares bool           // the stub has been let go
+	unrun    bool           // bubblewrap had read its filter, the last thing before the stub, and then ended
 	released bool
 }
 
