@@ -78,6 +78,7 @@ type preparation struct {
 	trees    []string          // those that surely belong to this repository
 	gitDirOf map[string]string // by work tree
 	gitDirs  map[string]bool
+	loose    map[string]bool // work trees without a .git, which a commit may put something in the place of
 
 	files    []string // of configuration
 	listed   map[string]bool
@@ -94,7 +95,7 @@ type preparation struct {
 
 func newPreparation(ctx context.Context, git, dir string, env []string) *preparation {
 	return &preparation{
-		ctx: ctx, git: git, dir: dir, env: env, operators: map[string]string{}, operatorsFiles: map[string]string{}, gitDirOf: map[string]string{},
+		ctx: ctx, git: git, dir: dir, env: env, operators: map[string]string{}, operatorsFiles: map[string]string{}, loose: map[string]bool{}, gitDirOf: map[string]string{},
 		gitDirs: map[string]bool{}, listed: map[string]bool{}, modulesSeen: map[string]bool{},
 	}
 }

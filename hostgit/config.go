@@ -212,7 +212,12 @@ func (p *preparation) leadsBack(e entry) bool {
 	}
 	target, err := pointer(filepath.Join(tree, ".git"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return slices.ContainsFunc(p.trees, func(top string) bool { return tree != top && beneath(tree, top) })
+		within := func(top string) bool { return tree != top && beneath(tree, top) }
+		if _, seen := p.gitDirOf[tree]; !seen { // git looks there for what the index names
+			p.loose[tree] = true
+			p.tree(tree, gitDir)
+		}
+		return slices.ContainsFunc(p.trees, within)
 	}
 	if err != nil || resolved(target) != gitDir {
 		return false

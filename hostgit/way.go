@@ -49,6 +49,9 @@ func (p *preparation) passing(names, to, from string, anyDir bool) error {
 func (p *preparation) strays() error {
 	holding := map[string]bool{}
 	for _, top := range p.tops {
+		if p.loose[top] {
+			continue
+		}
 		for ; !holding[top]; top = filepath.Dir(top) {
 			holding[top] = true
 		}
@@ -70,7 +73,7 @@ func (p *preparation) strays() error {
 // a directory that one is in.
 func (p *preparation) mayChange(path string) bool {
 	for top := path; ; top = filepath.Dir(top) {
-		if _, ok := p.gitDirOf[top]; ok {
+		if _, ok := p.gitDirOf[top]; ok && !p.loose[top] {
 			return top != path && !named(strings.TrimPrefix(path, top))
 		}
 		if top == filepath.Dir(top) {

@@ -95,6 +95,21 @@ func elsewhere(f *farm) {
 	f.write("../there/in/file.txt", "six\n")
 }
 
+// beside has a submodule's git directory name a place in the main work tree,
+// which isn't the one that git works in.
+func beside(f *farm) {
+	f.submodule("lib")
+	f.git("", "worktree", "add", "-q", "--detach", "../other")
+	f.write("../other/lib/.git", "gitdir: "+f.top+"/.git/modules/lib\n")
+	f.git("../other/lib", "config", "core.worktree", "../../../somewhere")
+	f.write("somewhere/file.txt", "two\n")
+	f.repository("somewhere/in")
+	f.git("somewhere", "--git-dir=../.git/modules/lib", "--work-tree=.", "add", "in")
+	f.git("somewhere/in", "config", "filter.ev.clean", f.sprungTrap())
+	f.write("somewhere/in/.git/info/attributes", "file.txt filter=ev\n")
+	f.write("somewhere/in/file.txt", "six\n")
+}
+
 func strays() map[string]attack {
 	other := [][]string{{"checkout", "other"}}
 	return map[string]attack{
@@ -124,6 +139,7 @@ func strays() map[string]attack {
 		}, [][]string{{"add", "--renormalize", "."}}, "git_config"},
 		"a configuration that is a link":  {linkedConfig, other, "git_repository"},
 		"the work tree of another's, far": {elsewhere, [][]string{{"status"}}, ""},
+		"a place in the main work tree":   {beside, [][]string{{"-C", "../other", "status"}}, ""},
 	}
 }
 
@@ -145,8 +161,11 @@ func TestWays(t *testing.T) {
 	for _, at := range []string{"", "deps/lib", "old/style", "old/style/in/lib", ".worktrees/one", "linked"} {
 		must(t, f.guarded(at, "status"))
 	}
+	f.git("", "submodule", "--quiet", "deinit", "-f", "deps/lib")
+	f.git("", "-C", ".git/modules/deps/lib", "config", "core.worktree", "../../../../deps/lib")
 	c, err := hostgit.Prepare(t.Context(), f.top, []string{"status"}, f.env)
 	must(t, err)
+	must(t, f.guarded(".worktrees/one", "status"))
 	want := map[string]bool{"/link.cfg": true, "/shared.cfg": true, "/ws": true, "/far/.git": true}
 	for _, place := range c.Places {
 		delete(want, strings.TrimPrefix(place, filepath.Dir(f.top)))
