@@ -61,7 +61,8 @@ func (r *repositories) lookUp() error {
 
 // topNamesIn guards the names of the top of a checkout in a directory above a
 // grant, where the grant's own path has them: there need be no repository for
-// editors and agents to obey them.
+// editors and agents to obey them. They are called by their whole path, since
+// the workspace may be a ".claude" itself.
 func (r *repositories) topNamesIn(dir, grant string) error {
 	start := len(join(dir, ""))
 	for _, name := range r.names.Top {
@@ -72,7 +73,7 @@ func (r *repositories) topNamesIn(dir, grant string) error {
 		if !within(grant, p) && !within(p, grant) || r.launchOwn(p) {
 			continue
 		}
-		if err := r.guardAt(p, r.shown(p), usualOf(name)); err != nil {
+		if err := r.guardAt(p, r.homely(p), usualOf(name)); err != nil {
 			return err
 		}
 	}

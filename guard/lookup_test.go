@@ -180,6 +180,31 @@ func TestGrantsBesideGuardedNames(t *testing.T) {
 	}
 }
 
+// An exception is the name from the checkout or the home on, where the
+// workspace is the directory that the name stands in, too.
+func TestExceptionsInAnAgentsDirectory(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ dir, except string }{
+		"of the home":       {"home/.claude", "~/.claude/hooks"},
+		"of a checkout":     {"r/.claude", ".claude/hooks"},
+		"of one checkout":   {"r/.claude", "r/.claude/hooks"},
+		"of all the agents": {"home/.claude", "hooks"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tr := newTree(t)
+			tr.files(c.dir+"/hooks/x", c.dir+"/commands/x")
+			l := launch{write: []string{"{workspace}"}, edit: func(tr *tree, p *policy.Policy, r *guard.Request) {
+				r.Workspace = tr.path(c.dir)
+				p.GuardWorkspace.Except = []string{c.except}
+			}}
+			if diff := cmp.Diff([]string{"read-write " + c.dir, "read-only " + c.dir + "/commands"}, show(tr, l.grant(tr))); diff != "" {
+				t.Errorf("entries (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // A submodule's git directory is granted as ever; what holds such directories
 // isn't.
 func TestGrantsInModules(t *testing.T) {
