@@ -16,18 +16,22 @@ import (
 // a mapping, as a directory to be in, or in a message under way in a socket,
 // where nobody can look. "" is nobody.
 func (s *stopped) holder(obj object) (string, error) {
+	pids := []int{s.init}
 	for _, h := range s.list {
-		tasks, err := filepath.Glob(procPath(h.pid, "task/*"))
+		pids = append(pids, h.pid)
+	}
+	for _, pid := range pids {
+		tasks, err := filepath.Glob(procPath(pid, "task/*"))
 		if err != nil {
 			return "", err
 		}
 		for _, task := range tasks {
 			why, err := obj.heldBy(task)
 			if err != nil && !gone(err) && !ended(task) {
-				return "", fmt.Errorf("cannot look at process %d: %w", h.pid, err)
+				return "", fmt.Errorf("cannot look at process %d: %w", pid, err)
 			}
 			if why != "" {
-				return fmt.Sprintf("process %d %s", h.pid, why), nil
+				return fmt.Sprintf("process %d %s", pid, why), nil
 			}
 		}
 	}

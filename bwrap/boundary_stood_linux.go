@@ -22,6 +22,8 @@ import (
 type stood struct {
 	dir int // its directory in /proc, which is never another thread's
 	how string
+	// first: it is pid 1's, which isn't stopped, and waits.
+	first bool
 }
 
 // maxRounds bounds how often any of them is stopped anew who ran on.
@@ -63,10 +65,10 @@ func (s *stopped) remember() bool {
 		if err != nil {
 			return false
 		}
-		t := &stood{dir: dir}
+		t := &stood{dir: dir, first: pid == s.init}
 		s.threads[tid] = t
 		t.how = t.read()
-		return t.how != "" && s.byID[pid] != nil
+		return t.how != "" && (t.first || s.byID[pid] != nil)
 	})
 }
 
@@ -87,16 +89,16 @@ func (s *stopped) forget() {
 	s.threads = map[int]*stood{}
 }
 
-// eachThread goes through all threads of all processes beneath pid 1, zombies
-// included: what the kernel lists of children is complete as long as none of
+// eachThread goes through all threads of all processes from pid 1 on, which
+// others inside may trace where Landlock doesn't forbid it, zombies included: what the kernel lists of children is complete as long as none of
 // those is taken away that it has listed (proc_pid_task_tid_children(5)), and
 // then their number tells.
 func (s *stopped) eachThread(do func(pid, tid int) bool) bool {
-	for todo := childrenOfAll(s.init); len(todo) > 0; todo = todo[1:] {
+	for todo := []int{s.init}; len(todo) > 0; todo = todo[1:] {
 		pid := todo[0]
 		tasks, err := os.ReadDir(procPath(pid, "task"))
 		if err != nil {
-			return false
+			return pid == s.init && gone(err) // with all others
 		}
 		for _, e := range tasks {
 			if tid, err := strconv.Atoi(e.Name()); err != nil || !do(pid, tid) {
@@ -126,7 +128,7 @@ func (t *stood) read() string {
 		return state
 	case err != nil && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EACCES) || nr == "running" || switches == "":
 		return ""
-	case state == "T" || state == "t" || state == "D" && forkCalls[nr]:
+	case state == "T" || state == "t" || state == "D" && forkCalls[nr] || state == "S" && t.first:
 		return state + switches
 	}
 	return ""
