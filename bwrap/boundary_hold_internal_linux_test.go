@@ -149,3 +149,22 @@ func TestSurveyBeneath(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestMappedByPath: a file system that shows devices of its own making is told
+// by its path, whatever that holds.
+func TestMappedByPath(t *testing.T) {
+	t.Parallel()
+	const at = "7f0000000000-7f0000001000 r--s 00000000 00:2b 77                        "
+	o := object{path: "/w/a b", dir: true}
+	for line, want := range map[string]bool{
+		at + "/w/a b/c d\n": true, at + "/w/a b/c (deleted)\n": true, at + "/w/a c/d\n": false, at + "/w/a\n": false,
+		"7f0000000000-7f0000001000 rw-p 00000000 00:00 0 \n": false, "7f0000000000-7f0000001000 rw-p 00000000 00:00 0    [stack]\n": false,
+	} {
+		if got := o.mapped(line); got != want {
+			t.Errorf("%q: %v", line, got)
+		}
+	}
+	if o.path = "/w/a\nb"; !o.mapped(at + `/w/a\012b/c` + "\n") {
+		t.Error("a line's end in a name")
+	}
+}

@@ -132,9 +132,20 @@ func (o object) mapped(maps string) bool {
 			continue
 		}
 		dev := unix.Mkdev(major, minor)
-		if dev == o.dev && ino == o.ino || o.beneath[guard.FileID{Dev: dev, Ino: ino}] || len(f) > 5 && o.holds(f[5]) {
+		p := mappedPath(line)
+		if dev == o.dev && ino == o.ino || o.beneath[guard.FileID{Dev: dev, Ino: ino}] || o.holds(p) || o.holds(strings.ReplaceAll(p, `\012`, "\n")) {
 			return true
 		}
 	}
 	return false
+}
+
+// mappedPath is all that follows the fifth field of a line of /proc/PID/maps:
+// a path may hold spaces, and has \012 for a line's end, proc_pid_maps(5).
+func mappedPath(line string) string {
+	rest := strings.TrimSuffix(line, "\n")
+	for range 5 {
+		_, rest, _ = strings.Cut(strings.TrimLeft(rest, " "), " ")
+	}
+	return strings.TrimLeft(rest, " ")
 }
