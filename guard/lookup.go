@@ -2,6 +2,7 @@ package guard
 
 import (
 	"errors"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -51,8 +52,8 @@ func (r *repositories) lookUp() error {
 				continue
 			}
 			seen[dir] = true
-			if err := r.enclosing(dir); err != nil {
-				return err
+			if err := r.enclosing(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
+				return err // what this user may not read, its git may not either
 			}
 		}
 	}

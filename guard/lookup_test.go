@@ -331,8 +331,20 @@ func TestUnreadableHostConfig(t *testing.T) {
 	if got := show(tr, l.grant(tr)); !slices.Contains(got, "read-only ws/.githooks") {
 		t.Fatalf("control: %q", got)
 	}
-	if err := os.Chmod(tr.path("home/.gitconfig"), 0); err != nil {
-		t.Fatal(err)
+	tr.repo("r")
+	tr.dirs("r/sub")
+	tr.write("file/.git", "gitdir: "+tr.path("r/.git")+"\n")
+	tr.dirs("file/sub")
+	for _, p := range []string{"home/.gitconfig", "r/.git/config", "file/.git"} {
+		if err := os.Chmod(tr.path(p), 0); err != nil {
+			t.Fatal(err)
+		}
 	}
 	l.grant(tr)
+	for _, ws := range []string{"r/sub", "file/sub"} {
+		l.edit = workspace(ws)
+		if diff := cmp.Diff([]string{"read-write " + ws}, show(tr, l.grant(tr))); diff != "" {
+			t.Errorf("entries (-want +got):\n%s", diff)
+		}
+	}
 }
