@@ -28,6 +28,4 @@
 // compared by its low 32 bits, all that unix_diag tells, so one more thing is
 // asked of a socket of the sandbox's own: that it lies on a mount that the
 // command can write to, and that the host listens on no inode of that number.
-// A process of several threads that is stopped (SIGTSTP) while one of them
-// waits in a call counts as stopped to its parent only when that call ends.
 package notify

@@ -26,15 +26,17 @@ func TestInterrupts(t *testing.T) {
 		"one thread":              {now: signals{threads: 1, shared: bit(alarm)}, want: restart},
 		"one thread, bounded":     {now: signals{threads: 1, shared: bit(alarm)}, bounded: true, want: unix.EINTR},
 		"one thread, blocked":     {now: signals{threads: 1, shared: bit(alarm), own: bit(term), blocked: bit(alarm, term)}},
-		"the thread's own":        {now: signals{threads: 9, own: bit(alarm)}, want: restart},
-		"some thread's":           {now: signals{threads: 2, shared: bit(alarm)}},
-		"some thread's, but new":  {now: signals{threads: 2, shared: bit(alarm)}, before: signals{shared: bit(term)}},
-		"nobody else's":           {now: signals{threads: 2, shared: bit(alarm)}, before: signals{shared: bit(alarm)}, want: unix.EINTR},
-		"nobody's, blocked":       {now: signals{threads: 2, shared: bit(alarm), blocked: bit(alarm)}, before: signals{shared: bit(alarm)}},
-		"nobody's, ignored":       {now: signals{threads: 2, shared: bit(alarm), ignored: bit(alarm)}, before: signals{shared: bit(alarm)}},
-		"nobody's, does nothing":  {now: signals{threads: 2, shared: bit(child)}, before: signals{shared: bit(child)}},
-		"nobody's, stops":         {now: signals{threads: 2, shared: bit(stop)}, before: signals{shared: bit(stop)}},
-		"nobody's, child handled": {now: signals{threads: 2, shared: bit(child), caught: bit(child)}, before: signals{shared: bit(child)}, want: unix.EINTR},
+		"the first thread":        {now: signals{threads: 2, id: 7, process: 7, shared: bit(alarm)}, want: restart},
+		"the first thread stops":  {now: signals{threads: 2, id: 7, process: 7, shared: bit(stop)}, want: restart},
+		"the thread's own":        {now: signals{threads: 9, id: 8, process: 7, own: bit(alarm)}, want: restart},
+		"some thread's":           {now: signals{threads: 2, id: 8, process: 7, shared: bit(alarm)}},
+		"some thread's, but new":  {now: signals{threads: 2, id: 8, process: 7, shared: bit(alarm)}, before: signals{shared: bit(term)}},
+		"nobody else's":           {now: signals{threads: 2, id: 8, process: 7, shared: bit(alarm)}, before: signals{shared: bit(alarm)}, want: unix.EINTR},
+		"nobody's, blocked":       {now: signals{threads: 2, id: 8, process: 7, shared: bit(alarm), blocked: bit(alarm)}, before: signals{shared: bit(alarm)}},
+		"nobody's, ignored":       {now: signals{threads: 2, id: 8, process: 7, shared: bit(alarm), ignored: bit(alarm)}, before: signals{shared: bit(alarm)}},
+		"nobody's, does nothing":  {now: signals{threads: 2, id: 8, process: 7, shared: bit(child)}, before: signals{shared: bit(child)}},
+		"nobody's, stops":         {now: signals{threads: 2, id: 8, process: 7, shared: bit(stop)}, before: signals{shared: bit(stop)}},
+		"nobody's, child handled": {now: signals{threads: 2, id: 8, process: 7, shared: bit(child), caught: bit(child)}, before: signals{shared: bit(child)}, want: unix.EINTR},
 	} {
 		if got := c.now.interrupts(c.before, c.bounded); got != c.want {
 			t.Errorf("%s: %d, wanted %d", name, got, c.want)
@@ -50,15 +52,15 @@ func TestSignalsOf(t *testing.T) {
 	}
 	for _, status := range []string{
 		"", "Threads:\t1\n",
-		"Threads:\t1\nSigPnd:\t0\nShdPnd:\t0\nSigBlk:\t0\nSigIgn:\t0\n",
-		"Threads:\t1\nSigPnd:\t0\nShdPnd:\t0\nSigBlk:\tx\nSigIgn:\t0\nSigCgt:\t0\n",
+		"Threads:\t1\nSigPnd:\t0\nShdPnd:\t0\nSigBlk:\t0\nSigIgn:\t0\nSigCgt:\t0\n",
+		"Tgid:\t1\nPid:\t1\nThreads:\t1\nSigPnd:\t0\nShdPnd:\t0\nSigBlk:\tx\nSigIgn:\t0\nSigCgt:\t0\n",
 	} {
 		if s, ok := parseSignals(status); ok {
 			t.Errorf("%q: %+v", status, s)
 		}
 	}
-	s, ok = parseSignals("Name:\tx\\nThreads: 7\nThreads:\t12\nSigPnd:\t01\nShdPnd:\t2\nSigBlk:\t4\nSigIgn:\t8\nSigCgt:\tfffffffffffffff0\n")
-	if want := (signals{own: 1, shared: 2, blocked: 4, ignored: 8, caught: 0xfffffffffffffff0, threads: 12}); !ok || s != want {
+	s, ok = parseSignals("Name:\tx\\nThreads: 7\nTgid:\t30\nPid:\t31\nThreads:\t12\nSigPnd:\t01\nShdPnd:\t2\nSigBlk:\t4\nSigIgn:\t8\nSigCgt:\tfffffffffffffff0\n")
+	if want := (signals{own: 1, shared: 2, blocked: 4, ignored: 8, caught: 0xfffffffffffffff0, threads: 12, id: 31, process: 30}); !ok || s != want {
 		t.Errorf("%v %+v, wanted %+v", ok, s, want)
 	}
 }

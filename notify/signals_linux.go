@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"bytes"
 	"os"
 	"strconv"
 	"strings"
@@ -14,7 +15,11 @@ type signals struct {
 	own, shared              uint64 // pending for the thread, and for its process
 	blocked, ignored, caught uint64
 	threads                  uint64 // of its process
+	id, process              uint64
 }
+
+// first reports whether it is the first thread of its process.
+func (s signals) first() bool { return s.id == s.process }
 
 // signalsOf reads them. A program's own name can't add a line: the kernel
 // escapes line ends in it.
@@ -29,7 +34,7 @@ func signalsOf(tid int) (s signals, ok bool) {
 func parseSignals(status string) (s signals, ok bool) {
 	fields := map[string]*uint64{
 		"SigPnd": &s.own, "ShdPnd": &s.shared, "SigBlk": &s.blocked, "SigIgn": &s.ignored, "SigCgt": &s.caught,
-		"Threads": &s.threads,
+		"Threads": &s.threads, "Pid": &s.id, "Tgid": &s.process,
 	}
 	for line := range strings.Lines(status) {
 		name, value, _ := strings.Cut(line, ":")
@@ -38,7 +43,7 @@ func parseSignals(status string) (s signals, ok bool) {
 			continue
 		}
 		base := 16
-		if name == "Threads" {
+		if name == "Threads" || name == "Pid" || name == "Tgid" {
 			base = 10
 		}
 		n, err := strconv.ParseUint(strings.TrimSpace(value), base, 64)
@@ -65,16 +70,17 @@ const restart = unix.Errno(512)
 // pending now; 0 where it goes on. bounded is SO_SNDTIMEO, with which a call
 // is never made anew (signal(7)).
 //
-// A signal for this thread, or for a process that has no other, was announced
-// to it (complete_signal in kernel/signal.c), so the kernel will look for one
-// to deliver, and restart is safe. Which of several threads was chosen for a
-// signal to the process isn't told anywhere. One that is free to take it has
-// done so by the next look. If nobody was, EINTR lets this one: restart could
-// be seen where another was chosen. EINTR is wrong after a stop and where
-// nothing is done, so those wait.
+// A signal for this thread was announced to it, and one for its process to the
+// first thread, unless that blocks it (complete_signal in kernel/signal.c; who
+// takes the block away looks for signals then). So the kernel will look for
+// one to deliver, and restart is safe. Which other thread was chosen for a
+// signal that the first one blocks isn't told anywhere. One that is free to
+// take it has done so by the next look. If nobody was, EINTR lets this one:
+// restart could be seen where another was chosen. EINTR is wrong after a stop
+// and where nothing is done, so those wait.
 func (s signals) interrupts(before signals, bounded bool) unix.Errno {
 	own := s.own
-	if s.threads == 1 {
+	if s.first() {
 		own |= s.shared
 	}
 	switch {
@@ -106,5 +112,33 @@ func (w *watch) look() unix.Errno {
 	}
 	errno := s.interrupts(w.before, w.bounded)
 	w.before = s
+	if errno == 0 && s.threads > 1 && stops(w.tid) {
+		if w.bounded {
+			return unix.EINTR
+		}
+		return restart
+	}
 	return errno
+}
+
+// stops reports whether the process of a thread stops: the others have, and
+// this one is waited for. The kernel has told each of them to look for signals
+// by then (do_signal_stop in kernel/signal.c), also where SIGCONT has come
+// since, so that restart is safe.
+func stops(tid int) bool {
+	tasks, err := os.ReadDir(procPath(tid, "task"))
+	if err != nil {
+		return false
+	}
+	for _, t := range tasks {
+		b, err := os.ReadFile(procPath(tid, "task/"+t.Name()+"/stat"))
+		if err != nil || t.Name() == strconv.Itoa(tid) {
+			continue
+		}
+		// The state follows the name, which may hold anything (proc_pid_stat(5)).
+		if _, rest, ok := strings.Cut(string(b[bytes.LastIndexByte(b, ')')+1:]), " "); ok && strings.HasPrefix(rest, "T") {
+			return true
+		}
+	}
+	return false
 }

@@ -30,7 +30,7 @@ func TestSignalsWhileWaiting(t *testing.T) {
 		"alarm": "heard", "threads": "heard", "bounded": "heard", "blocked": "EAGAIN", "ignored": "EAGAIN",
 		"child_ends": "EAGAIN", "child_ends_with_threads": "EAGAIN", "child_heard": "heard",
 		"terminated": "signal 15", "terminated_later": "signal 15", "dumped": "signal 3",
-		"restarted": "exit 0", "stopped": "stopped, exit 0",
+		"restarted": "exit 0", "stopped": "stopped, exit 0", "stopped_with_threads": "stopped, exit 0",
 		"not_connected": "heard, ENOTCONN", "tcp_goes_on": "heard, EALREADY, True",
 		"storm": "connected", "thread": "handled, connected",
 	} {

@@ -156,14 +156,20 @@ def restarted():
     return ends(pid)
 
 
-def stopped():
-    pid = other(waits())
+def stopped(thread=None):
+    work = waits()
+    pid = other(lambda: (thread and thread(), work()))
+    os.setpgid(pid, pid)  # in an orphaned group SIGTSTP does nothing
     os.kill(pid, signal.SIGTSTP)
     first = ends(pid, os.WUNTRACED)
     os.kill(pid, signal.SIGCONT)
     time.sleep(0.2)
     make_room()
     return first + ", " + ends(pid)
+
+
+def stopped_with_threads():
+    return stopped(lambda: after(9, int))
 
 
 def not_connected():
