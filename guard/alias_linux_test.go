@@ -271,11 +271,13 @@ func TestExplainAliases(t *testing.T) {
 	g := launch{deny: []string{"s"}}.grant(tr)
 	for at, alias := range map[string]string{"s/key": "alias/key", "alias/key": "s/key"} {
 		e, err := g.Explain(tr.path(at))
-		if err != nil || e.Readable || !slices.Equal(e.Aliases, []string{tr.path(alias)}) {
+		// More are the machine's own, such as the layers of an overlay.
+		if err != nil || e.Readable || !slices.Contains(e.Aliases, tr.path(alias)) || slices.Contains(e.Aliases, tr.path(at)) {
 			t.Errorf("%s: %+v, %v", at, e, err)
 		}
 	}
-	if e, err := g.Explain(tr.path("s/../home")); err != nil || len(e.Aliases) > 0 {
+	within := func(p string) bool { return strings.HasPrefix(p, filepath.Dir(tr.path("s"))) }
+	if e, err := g.Explain(tr.path("s/../home")); err != nil || slices.ContainsFunc(e.Aliases, within) {
 		t.Errorf("what shows once: %+v, %v", e, err)
 	}
 }
