@@ -1,7 +1,9 @@
 package guard
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -87,8 +89,11 @@ func (r *repositories) worktree(p string) error {
 // keep makes one path read-only.
 func (r *repositories) keep(p string, usual Kind) error {
 	text := r.shown(p)
-	if !r.touched(p) || r.excepted(text) {
+	switch {
+	case r.excepted(text):
 		return nil
+	case !r.touched(p):
+		return r.followAt(p, text)
 	}
 	_, err := r.bindGuarded(p, text, usual)
 	return err
@@ -101,13 +106,18 @@ func (r *repositories) gitFile(p, top string) error {
 		return err
 	}
 	at, kind, err := r.standsAt(dir)
-	switch {
-	case err != nil || kind != Dir || !r.lattice.writable(at):
+	if err != nil || kind != Dir {
 		return err
-	case path.Base(parent(at)) == "worktrees":
-		return r.linked(at, top)
 	}
-	return r.gitDir(at, top)
+	if path.Base(parent(at)) == "worktrees" {
+		err = r.linked(at, top)
+	} else {
+		err = r.gitDir(at, top)
+	}
+	if errors.Is(err, fs.ErrPermission) && !r.lattice.writable(at) {
+		return nil // what this user may not read, its git may not either
+	}
+	return err
 }
 
 // linked guards the administrative directory of a linked worktree, and the
@@ -124,6 +134,11 @@ func (r *repositories) linked(dir, top string) error {
 	common, err := r.directory(join(dir, "commondir"), "")
 	if err != nil || common == "" {
 		return err
+	}
+	for _, name := range r.names.GitDir {
+		if err := r.keep(join(common, name), usualOf(name)); err != nil {
+			return err
+		}
 	}
 	return r.code(common, top, join(common, "config"), join(dir, "config.worktree"))
 }
@@ -271,14 +286,14 @@ func (r *repositories) keepNamed(p string, usual Kind) error {
 	for _, l := range o.links {
 		inside = inside || r.lattice.writable(parent(l.path))
 	}
-	if !inside || r.done[path.Clean(p)] {
+	text := r.shown(o.path)
+	switch {
+	case r.excepted(text) || r.done[path.Clean(p)]:
 		return nil
+	case !inside:
+		return r.followAt(p, text)
 	}
 	r.done[path.Clean(p)] = true
-	text := r.shown(o.path)
-	if r.excepted(text) {
-		return nil
-	}
 	_, err = r.bindGuarded(p, text, usual)
 	return err
 }

@@ -16,7 +16,8 @@ func (r *repositories) modules(dir string) error {
 	if !r.touched(p) || r.excepted(r.shown(p)) {
 		return nil
 	}
-	if err := r.keep(p, Dir); err != nil {
+	// A git directory that a link in it leads to is none the less one to work in.
+	if _, err := r.bindOne(p, r.shown(p), Dir); err != nil {
 		return err
 	}
 	for _, b := range r.bares {

@@ -34,8 +34,18 @@ func (g *gate) guardAt(p, text string, usual Kind) error {
 	return err
 }
 
-// bindGuarded is for a path that is to be read-only.
+// bindGuarded is for a path that is to be read-only, with what the links in it
+// lead to.
 func (g *gate) bindGuarded(p, text string, usual Kind) (*bound, error) {
+	b, err := g.bindOne(p, text, usual)
+	if err == nil {
+		g.follow(b)
+	}
+	return b, err
+}
+
+// bindOne is for a path that is to be read-only.
+func (g *gate) bindOne(p, text string, usual Kind) (*bound, error) {
 	b := &bound{verb: verbReadOnly, usual: usual, rule: Rule{Class: ClassGuarded, Text: text, Source: "guard_workspace"}}
 	err := g.bind(b, p)
 	if err == nil {

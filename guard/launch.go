@@ -44,6 +44,9 @@ type gate struct {
 	writes, allows, readOnly, denies []*bound
 	protects, excepts, defaults      []*bound
 	guarded                          []*bound
+	// followed are the guarded directories, those outside of the write grants
+	// included.
+	followed []*bound
 	// topGrants are the policy's write grants that lie in no other one.
 	topGrants []string
 	// canonicalHomes are kept by sessionHomes.

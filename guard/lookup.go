@@ -38,6 +38,9 @@ func (g *gate) touched(p string) bool {
 
 // lookUp guards what the write grants lie at, and in.
 func (r *repositories) lookUp() error {
+	if err := r.unwalked(); err != nil {
+		return err
+	}
 	seen := map[string]bool{}
 	for _, grant := range r.topGrants {
 		if err := r.gitDirAbove(grant); err != nil {
@@ -55,6 +58,21 @@ func (r *repositories) lookUp() error {
 			if err := r.enclosing(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
 				return err // what this user may not read, its git may not either
 			}
+		}
+	}
+	return nil
+}
+
+// unwalked guards what a repository names whose ".git" a rule keeps from being
+// written: walks of the write grants leave it out.
+func (r *repositories) unwalked() error {
+	for _, b := range slices.Concat(r.readOnly, r.denies) {
+		top := parent(b.obj.path)
+		if path.Base(b.obj.path) != ".git" || !r.lattice.writable(top) {
+			continue
+		}
+		if err := r.enclosing(top); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
 		}
 	}
 	return nil

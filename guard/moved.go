@@ -63,16 +63,9 @@ func (g *gate) bindLinksIn(dir *bound) error {
 	if dir.obj.kind != Dir {
 		return nil
 	}
-	list, err := g.fs.linksIn(dir.obj.path)
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil // the command, the same user, can't list it either
-	}
+	list, err := g.firstLinks(dir, "denied")
 	if err != nil {
 		return err
-	}
-	if len(list) > maxLinksIn {
-		g.note(fmt.Sprintf("%s: it holds more than %d symbolic links; what the others lead to isn't denied", dir, maxLinksIn))
-		list = list[:maxLinksIn]
 	}
 	for _, name := range list {
 		if err := g.bindLinkIn(dir, name); err != nil {
@@ -80,6 +73,20 @@ func (g *gate) bindLinksIn(dir *bound) error {
 		}
 	}
 	return nil
+}
+
+// firstLinks are the links in a directory that are followed; what they lead to
+// becomes what the last word says.
+func (g *gate) firstLinks(dir *bound, becomes string) ([]string, error) {
+	list, err := g.fs.linksIn(dir.obj.path)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil // the command, the same user, can't list it either
+	}
+	if len(list) > maxLinksIn {
+		g.note(fmt.Sprintf("%s: it holds more than %d symbolic links; what the others lead to isn't %s", dir, maxLinksIn, becomes))
+		list = list[:maxLinksIn]
+	}
+	return list, err
 }
 
 func (g *gate) bindLinkIn(dir *bound, name string) error {

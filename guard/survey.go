@@ -80,6 +80,9 @@ func (g *gate) guardAll(found walkResult) error {
 	for _, b := range slices.Concat(g.guarded, g.reopened) {
 		g.place(b)
 	}
+	if err := g.guardLinks(); err != nil {
+		return err
+	}
 	return g.checkGuardedWrites()
 }
 

@@ -142,6 +142,7 @@ func writeAttacks() map[string]attack {
 		"write through a link":          {args: []string{"write", "{ws}/link"}, prepare: linkTo("{ws}/link", "{home}/.bashrc"), after: unchanged("{home}/.bashrc", "# start-up file\n")},
 		"write git config":              {args: []string{"openw", config}},
 		"write a git hook":              {args: []string{"openw", hook}, after: unchanged(hook, "#!/bin/sh\n")},
+		"write what a hook links to":    {args: []string{"openw", "{ws}/hook.sh"}, prepare: linkedHook, after: unchanged("{ws}/hook.sh", "#!/bin/sh\n")},
 		"make a git hook":               {args: []string{"write", "{ws}/.git/hooks/post-commit"}, after: absent("{ws}/.git/hooks/post-commit")},
 		"write git info":                {args: []string{"write", "{ws}/.git/info/attributes"}, after: absent("{ws}/.git/info/attributes")},
 		"remove a git hook":             {args: []string{"unlink", hook}, after: unchanged(hook, "#!/bin/sh\n")},
@@ -160,6 +161,12 @@ func writeAttacks() map[string]attack {
 		"guarded editor settings":       {args: []string{"write", "{ws}/.vscode/tasks.json"}, prepare: vscode, after: unchanged("{ws}/.vscode/tasks.json", "{}\n")},
 		"guarded agent server settings": {args: []string{"write", "{ws}/.mcp.json"}, prepare: mcp, after: unchanged("{ws}/.mcp.json", "{}\n")},
 	}
+}
+
+func linkedHook(t *testing.T, l *lab) []string {
+	t.Helper()
+	write(t, l.ws+"/hook.sh", "#!/bin/sh\n", 0o755)
+	return linkTo("{ws}/.git/hooks/pre-push", "../../hook.sh")(t, l)
 }
 
 func vendor(t *testing.T, l *lab) []string {

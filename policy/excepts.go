@@ -31,9 +31,9 @@ func idleExcept(e string) string {
 		}
 	}
 	if inHome {
-		return "nothing of that name is guarded, so it does nothing, unless a variable names it ($XDG_CONFIG_HOME, $ZDOTDIR)"
+		return "nothing of that name is guarded, so it does nothing, unless a link in something guarded leads there, or a variable names it ($XDG_CONFIG_HOME, $ZDOTDIR)"
 	}
-	return "nothing of that name is guarded, so it does nothing, unless a repository lies there, or git's configuration or a variable names it"
+	return "nothing of that name is guarded, so it does nothing, unless a repository lies there, a link in something guarded leads there, or git's configuration or a variable names it"
 }
 
 // holds reports whether the names of e follow one another in a path.
