@@ -454,7 +454,7 @@ func TestPlanHoldsNoSecret(t *testing.T) {
 // The digest differs where what runs differs, and only there.
 // networks differ in what they let out, and in nothing else.
 func networks() []policy.Network {
-	no := false
+	no, yes := false, true
 	allow := func(h policy.HostPattern) []policy.HostPattern {
 		h.Text, h.Name = "a.example", "a.example"
 		return []policy.HostPattern{h}
@@ -465,6 +465,7 @@ func networks() []policy.Network {
 		{Allow: allow(policy.HostPattern{TLS: &no})},
 		{Allow: allow(policy.HostPattern{Budget: policy.Budget{Connections: 1}})},
 		{Allow: usual, VerifyTLSName: &no},
+		{Allow: usual, VerifyTLSName: &yes},
 		{Allow: usual, HostPorts: []uint16{80}},
 		{Allow: usual, HostPorts: []uint16{81}},
 		{Allow: usual, Expose: []policy.Expose{{Outside: 3000, Inside: 3000, Text: "3000"}}},
@@ -473,6 +474,8 @@ func networks() []policy.Network {
 		{Allow: usual, Budget: policy.Budget{Hosts: 1}},
 		{Allow: usual, Upstream: "http://one.example:3128"},
 		{Allow: usual, Upstream: "http://two.example:3128"},
+		{Allow: usual, Upstream: "http://two.example:3128?no_proxy=a.example"},
+		{Allow: usual, Upstream: "http://two.example:3128?no_proxy=b.example"},
 	}
 }
 

@@ -17,8 +17,8 @@ func (n Network) Terms() []string {
 		}
 		out = append(out, h.Budget.terms("allow "+h.Text+" budget")...)
 	}
-	if n.VerifyTLSName != nil && !*n.VerifyTLSName {
-		out = append(out, "verify_tls_name false")
+	if n.VerifyTLSName != nil { // none is neither: by the port
+		out = append(out, fmt.Sprintf("verify_tls_name %v", *n.VerifyTLSName))
 	}
 	for _, port := range n.HostPorts {
 		out = append(out, fmt.Sprintf("host_ports %d", port))
@@ -48,7 +48,7 @@ func (b Budget) terms(of string) []string {
 }
 
 // withoutPassword is where a parent proxy's URL comes from, or its scheme and
-// host. What isn't a URL is refused elsewhere.
+// host, and what goes past it. What isn't a URL is refused elsewhere.
 func withoutPassword(upstream string) string {
 	if upstream == "env" || strings.HasPrefix(upstream, "env:") || strings.HasPrefix(upstream, "file:") {
 		return upstream
@@ -57,5 +57,9 @@ func withoutPassword(upstream string) string {
 	if err != nil {
 		return "by a URL"
 	}
-	return u.Scheme + "://" + u.Host
+	out := u.Scheme + "://" + u.Host
+	if list := u.Query().Get("no_proxy"); list != "" {
+		out += " no_proxy " + list
+	}
+	return out
 }
