@@ -26,7 +26,8 @@ const (
 type Outflow struct {
 	mu      sync.Mutex
 	open    map[*leaving]struct{}
-	clients map[net.Conn]struct{} // of the tunnels that go on, either way
+	goingOn map[going]struct{} // what is carried, either way
+	last    time.Time          // when what isn't any more last moved
 }
 
 // leaving is one way of a tunnel.
@@ -61,29 +62,9 @@ func (o *Outflow) Hold(from net.Conn) (free func()) { return o.add(from, new(ato
 // Relay is [Relay] of what leaves: from inside the client sends, or with
 // inward the server. taken is called once that is known; nil for nobody.
 func (o *Outflow) Relay(client, server net.Conn, idle time.Duration, inward bool, taken func()) (up, down int64, err error) {
-	defer o.goesOn(client)()
 	t := &tunnel{client: client, server: server, idle: idle, outflow: o, inward: inward, taken: taken}
 	err = t.run(context.Background())
 	return t.up.Load(), t.down.Load(), err
-}
-
-// goesOn notes a tunnel's client until it is told that the tunnel has ended,
-// which can be long after all has gone out.
-func (o *Outflow) goesOn(client net.Conn) (ended func()) {
-	if o == nil {
-		return func() {}
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.clients == nil {
-		o.clients = map[net.Conn]struct{}{}
-	}
-	o.clients[client] = struct{}{}
-	return func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.clients, client)
-	}
 }
 
 // Drain returns when everything has gone out, when nothing of it has moved for

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -42,6 +43,8 @@ type exchange struct {
 	o      *origin
 	sent   chan error // how sending the request ended
 	gone   func()     // the request has gone out, as much of it as will
+	ended  func()     // told of the end, once a server was reached
+	moved  atomic.Int64
 
 	wmu       sync.Mutex // the body's reader sends 100 Continue
 	responded bool
@@ -49,7 +52,7 @@ type exchange struct {
 }
 
 func (c *client) newExchange(h *head, req *http.Request, f flow, v Verdict) *exchange {
-	x := &exchange{c: c, h: h, req: req, f: f, v: v, keep: wantsKeepAlive(h, req), sent: make(chan error, 1)}
+	x := &exchange{c: c, h: h, req: req, f: f, v: v, keep: wantsKeepAlive(h, req), sent: make(chan error, 1), ended: func() {}}
 	x.gone = c.s.outflow.Hold(c.conn)
 	c.free()
 	x.ctx, x.cancel = context.WithCancelCause(c.ctx)
@@ -87,6 +90,7 @@ func (x *exchange) prepare() {
 func (x *exchange) run() bool {
 	defer x.gone()
 	defer x.idle.Stop()
+	defer func() { x.ended() }()
 	if x.body.src == http.NoBody {
 		x.body.finish()
 	}
@@ -94,6 +98,7 @@ func (x *exchange) run() bool {
 	if err != nil {
 		return x.fail(err)
 	}
+	x.touch()
 	again, whole := x.respond(resp)
 	x.endOrigin(whole && !resp.Close)
 	x.c.emitFlow(x.f, x.verdict(), x.body.count(), x.down)
@@ -108,6 +113,7 @@ func (x *exchange) roundTrip() (*http.Response, error) {
 		return nil, err
 	}
 	x.o = o
+	x.ended = x.c.s.outflow.goesOn(x.c.conn, &x.moved)
 	o.conn.SetDeadline(time.Time{}) // the last exchange left some
 	// The end of the exchange's context ends every wait for the server.
 	stop := context.AfterFunc(x.ctx, func() { o.conn.SetDeadline(longAgo) })
@@ -229,4 +235,7 @@ func (x *exchange) sendContinue() {
 	}
 }
 
-func (x *exchange) touch() { x.idle.Reset(x.c.s.limits.Idle) }
+func (x *exchange) touch() {
+	x.moved.Store(time.Now().UnixNano())
+	x.idle.Reset(x.c.s.limits.Idle)
+}

@@ -46,6 +46,8 @@ type tunnel struct {
 	inward  bool
 	// taken is called once it does; nil for nobody.
 	taken func()
+	// ended is told of the end of what was let through; nil for nobody.
+	ended func()
 }
 
 // Relay carries bytes both ways until both have ended, one fails, or nothing
@@ -75,6 +77,9 @@ func (t *tunnel) run(ctx context.Context) error {
 	err = errors.Join(err, <-down)
 	t.client.Close()
 	t.server.Close()
+	if t.ended != nil {
+		t.ended()
+	}
 	return err
 }
 
@@ -92,6 +97,7 @@ func (t *tunnel) goUp() error {
 			return err
 		}
 	}
+	t.ended = t.outflow.goesOn(t.client, &t.moved)
 	err := t.oneWay(t.server, t.client, &t.up)
 	t.sent.Store(err == nil)
 	return err

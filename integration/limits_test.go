@@ -204,8 +204,11 @@ func TestLimitsWithoutCgroups(t *testing.T) {
 func TestIdleByTraffic(t *testing.T) {
 	l := newLab(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/silent" {
+		switch r.URL.Path {
+		case "/silent":
 			<-r.Context().Done()
+			return
+		case "/short":
 			return
 		}
 		for range 30 { // for longer than the timeout, less than it apart
@@ -230,14 +233,21 @@ func TestIdleByTraffic(t *testing.T) {
 		"the proxy, silent": {doc{"allow": []string{at}, "mode": "proxy"}, "/silent", "timeout"},
 		"a port":            {doc{"host_ports": []int{number}}, "/slow", "exited"},
 		"a port, silent":    {doc{"host_ports": []int{number}}, "/silent", "timeout"},
+		"the proxy, short":  {doc{"allow": []string{at}, "mode": "proxy"}, "/short", "exited"},
+		"refused, short":    {doc{"allow": []string{"other.example"}, "mode": "proxy"}, "/short", "timeout"},
+		"a port, short":     {doc{"host_ports": []int{number}}, "/short", "exited"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(l.root, strings.ReplaceAll(name, " ", "-")+".json")
 			p := workspaceOnly()
-			p["network"], p["limits"] = c.network, doc{"idle_timeout": "4s"}
+			limit, command := "4s", "curl -sS -o /dev/null http://"+at+c.path+" && sleep 2"
+			if c.path == "/short" { // a connection each, gone before anybody looks
+				limit, command = "2s", "for i in $(seq 20); do curl -sS -o /dev/null http://"+at+c.path+"; sleep 0.3; done"
+			}
+			p["network"], p["limits"] = c.network, doc{"idle_timeout": limit}
 			r := l.wrap(t, launch{policy: p, flags: []string{"--quiet", "--result", file}, argv: []string{
-				"sh", "-c", "unset no_proxy NO_PROXY; curl -sS -o /dev/null http://" + at + c.path + " && sleep 2",
+				"sh", "-c", "unset no_proxy NO_PROXY; " + command,
 			}})
 			var o outcome
 			must(t, json.Unmarshal([]byte(read(t, file)), &o))

@@ -12,8 +12,8 @@ const (
 	minIdleLook = 10 * time.Millisecond
 )
 
-// quieter is what knows how long nothing has gone through it: a proxy, or what
-// is carried beside it.
+// quieter is what knows how long nothing has gone through it, also once its
+// connections have ended: a proxy, or what is carried beside it.
 type quieter interface {
 	Quiet() (least time.Duration, ok bool)
 }
@@ -52,7 +52,7 @@ func AwaitSilence[T comparable](ctx context.Context, limit time.Duration, ended 
 	}
 }
 
-// lastMoved is zero where nothing is connected.
+// lastMoved is zero where nothing has.
 func lastMoved(now time.Time, ways []any) (last time.Time) {
 	for _, way := range ways {
 		q, tells := way.(quieter)

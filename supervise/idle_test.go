@@ -55,6 +55,33 @@ func TestAwaitSilence(t *testing.T) {
 	}
 }
 
+// often is a way on which a connection comes and goes between two looks.
+type often struct{ began, last time.Time }
+
+func (o often) Quiet() (time.Duration, bool) {
+	const each = 300 * time.Millisecond
+	now := time.Now()
+	if now.After(o.last) {
+		return now.Sub(o.last), true
+	}
+	return now.Sub(o.began) % each, true
+}
+
+// TestAwaitSilenceOfShortConnections: they are no silence, their end begins one.
+func TestAwaitSilenceOfShortConnections(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		o := often{began, began.Add(30 * time.Second)}
+		if !supervise.AwaitSilence(t.Context(), 2*time.Second, nil, func() int { return 0 }, o) {
+			t.Error("the run has ended")
+		}
+		if took := time.Since(began); took < 32*time.Second || took > 33*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 // TestAwaitSilenceEnds: with the run, or with who waits.
 func TestAwaitSilenceEnds(t *testing.T) {
 	t.Parallel()

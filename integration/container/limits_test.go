@@ -93,7 +93,10 @@ func TestIdle(t *testing.T) {
 		}
 		// What moves through the proxy or a port is no silence, nor is the time
 		// right after it.
-		port := serveWeb(t, func(w http.ResponseWriter, _ *http.Request) {
+		port := serveWeb(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/short" {
+				return
+			}
 			for range 25 {
 				fmt.Fprint(w, "x")
 				w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's own is one
@@ -110,6 +113,9 @@ func TestIdle(t *testing.T) {
 			idle["network"] = network
 			if got := p.wrap(idle, viaProxy+`[ "`+name+`" = "the proxy" ] || unset http_proxy; wget -q -O got http://127.0.0.1:`+port+`/ && sleep 2`); got.code != 0 {
 				t.Errorf("%s: %v", name, got)
+			}
+			if got := p.wrap(idle, viaProxy+`[ "`+name+`" = "the proxy" ] || unset http_proxy; for i in $(seq 14); do wget -q -O got http://127.0.0.1:`+port+`/short; sleep 0.3; done`); got.code != 0 {
+				t.Errorf("%s, a connection each: %v", name, got)
 			}
 		}
 	})
