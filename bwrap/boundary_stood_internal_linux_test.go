@@ -1,8 +1,13 @@
 package bwrap
 
 import (
+	"bufio"
 	"errors"
 	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -122,5 +127,55 @@ func TestRunsOn(t *testing.T) {
 		if err != nil || time.Since(began) > 10*time.Second {
 			t.Fatalf("%v after %v", err, time.Since(began))
 		}
+	}
+}
+
+// TestTraceeIsLetGo: one that stood for its tracer has no SIGSTOP left, which
+// the tracer would wait out for ever.
+func TestTraceeIsLetGo(t *testing.T) {
+	t.Parallel()
+	runtime.LockOSThread() // the tracer; the thread ends with the test
+	cmd := exec.Command("sh", "-c", "sleep 1000 & echo $!; wait")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = unix.Kill(pid, unix.SIGKILL)
+		_, _ = unix.Wait4(pid, nil, unix.WALL, nil) // only then is it its parent's
+		_ = cmd.Wait()
+	}()
+	if err := errors.Join(unix.PtraceSeize(pid), unix.PtraceInterrupt(pid)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.Wait4(pid, nil, unix.WALL, nil); err != nil {
+		t.Fatal(err)
+	}
+	pending := func() bool {
+		b, err := os.ReadFile(procPath(pid, "status"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(b), "ShdPnd:")
+		set, err := strconv.ParseUint(strings.Fields(rest)[0], 16, 64)
+		return err == nil && set&(1<<(unix.SIGSTOP-1)) != 0
+	}
+	s, err := stopInside(cmd.Process.Pid)
+	if err != nil || !pending() {
+		t.Fatalf("%v; SIGSTOP was not sent", err)
+	}
+	if s.letGo(); pending() {
+		t.Error("SIGSTOP waits for the tracer to let it go on")
 	}
 }

@@ -105,7 +105,9 @@ func halt(parent, pid int) *halted {
 	if err != nil {
 		return nil
 	}
-	h := &halted{pid: pid, fd: fd, before: strings.Trim(states(pid), standing) == ""}
+	// One that stands for a tracer gets SIGCONT too: SIGSTOP waits for it behind
+	// that, and a tracer that seized it would listen for SIGCONT (ptrace(2)).
+	h := &halted{pid: pid, fd: fd, before: strings.Trim(states(pid), asleep) == ""}
 	if p, err := readProc(pid); err != nil || p.ppid != parent || unix.PidfdSendSignal(fd, unix.SIGSTOP, nil, 0) != nil {
 		unix.Close(fd)
 		return nil
@@ -120,7 +122,7 @@ func (s *stopped) still() bool {
 	for _, h := range s.list {
 		now := states(h.pid)
 		if strings.Trim(now, standing+inVfork) == "" {
-			h.stood = h.stood || strings.Trim(now, "TZX") == ""
+			h.stood = h.stood || strings.Trim(now, asleep) == ""
 			continue
 		}
 		if h.stood {
@@ -137,6 +139,7 @@ func (s *stopped) still() bool {
 // counts as well.
 const (
 	standing = "TtZX"
+	asleep   = "TZX" // but for those that a tracer has stopped
 	inVfork  = "v"
 )
 
