@@ -215,6 +215,18 @@ func TestGitElsewhere(t *testing.T) {
 			},
 			note: "may be written",
 		},
+		"a linked worktree of a bare repository without logs": {
+			prepare: func(tr *tree) {
+				tr.repo("origin")
+				tr.git(".", "clone", "-q", "--bare", "file://"+tr.path("origin"), "bare")
+				tr.git("bare", "worktree", "add", "-q", tr.path("ws/wt"))
+			},
+			want: []string{
+				"read-write bare/objects", "read-write bare/refs", "read-write bare/worktrees/wt", "read-only bare/worktrees/wt/commondir",
+				"read-only bare/worktrees/wt/gitdir", "read-write ws/wt", "read-only ws/wt/.git",
+			},
+			note: "bare/logs",
+		},
 		"a linked worktree that the repository doesn't know": {
 			prepare: func(tr *tree) {
 				tr.repo("main")

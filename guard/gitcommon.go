@@ -122,6 +122,9 @@ func (g *gate) grantGitHome(ctx context.Context, h *gitHome) error {
 		if b.obj.kind == Dir && b.obj.path == p {
 			list = append(list, b)
 		} else {
+			if b.obj.kind == Missing && p == join(h.common, "logs") { // a bare repository's
+				g.note(fmt.Sprintf("%s has no logs yet, which git makes for the first commit from a worktree: mkdir %q first", h.common, p))
+			}
 			b.obj.release()
 		}
 	}
