@@ -13,7 +13,8 @@ import (
 // signal (F_SETSIG, mq_notify(3), PR_SET_PDEATHSIG) or somebody outside lets a
 // process go on. What would hold isn't always to be had: a freezer takes a
 // delegated cgroup, ptrace(2) nobody who is traced already. So it is proved
-// afterwards that nobody has run, whatever could have woken them: the kernel counts how often a thread was taken off its processor
+// afterwards that nobody has run, whatever could have woken them: the kernel
+// counts how often a thread was taken off its processor
 // (proc_pid_status(5)), and who was off it at two times, with the same count,
 // has not been on it in between. Threads that stand are on their way back to
 // user mode, or in vfork(2), and so not within any call that looks up a name.
@@ -90,9 +91,10 @@ func (s *stopped) forget() {
 }
 
 // eachThread goes through all threads of all processes from pid 1 on, which
-// others inside may trace where Landlock doesn't forbid it, zombies included: what the kernel lists of children is complete as long as none of
-// those is taken away that it has listed (proc_pid_task_tid_children(5)), and
-// then their number tells.
+// others inside may trace where Landlock doesn't forbid it, zombies included:
+// what the kernel lists of children is complete as long as none of those is
+// taken away that it has listed (proc_pid_task_tid_children(5)), and then their
+// number tells.
 func (s *stopped) eachThread(do func(pid, tid int) bool) bool {
 	for todo := []int{s.init}; len(todo) > 0; todo = todo[1:] {
 		pid := todo[0]

@@ -26,7 +26,8 @@ func (s *launcher) makeTree() (err error) {
 }
 
 // confine moves bubblewrap, the sandbox's pid 1 and the stub into the cgroup,
-// and takes hold of what else is bounded. All three are waiting, so nothing can be forked in between: whatever the
+// and takes hold of what else is bounded. All three are waiting, so nothing can
+// be forked in between: whatever the
 // stub becomes, and starts, is in there from its first instruction.
 func (s *launcher) confine(ctx context.Context) error {
 	if s.launch.Limits.Tmp > 0 {

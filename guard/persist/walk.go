@@ -154,10 +154,12 @@ func (s *search) change(path string) string {
 // by name all the same (path_resolution(7): that takes no right to read). One
 // that changed is a finding, since the command may have made it so.
 func (s *search) unread(dir string, err error) {
-	switch {
-	case isGone(err):
-	case s.change(dir) != "":
-		s.found(Finding{dir, s.change(dir), unlisted, s.levelOf(dir, 1)})
+	if isGone(err) {
+		return
+	}
+	switch change := s.change(dir); {
+	case change != "":
+		s.found(Finding{dir, change, unlisted, s.levelOf(dir, 1)})
 	case unix.Access(dir, unix.X_OK) == nil:
 		s.Partial = true
 	}
