@@ -34,16 +34,14 @@ type call struct {
 // is this list and nothing of Go: no other thread, no stack to grow, no
 // garbage to collect.
 type calls struct {
-	n    int
-	list [40]call
+	list []*call
 	keep []*byte // what the arguments point to
 }
 
 func (c *calls) add(nr uintptr, arg ...uintptr) *call {
-	k := &c.list[c.n]
-	c.n++
-	k.nr = nr
+	k := &call{nr: nr}
 	copy(k.arg[:], arg)
+	c.list = append(c.list, k)
 	return k
 }
 
@@ -66,7 +64,7 @@ func (c *calls) run() error {
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &before); err != nil {
 		return err
 	}
-	pid, errno := forkCallsChild(&c.list, c.n)
+	pid, errno := forkCallsChild(c.list)
 	err := unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
 	runtime.KeepAlive(c)
 	if errno != 0 {
@@ -89,7 +87,7 @@ func (c *calls) run() error {
 //
 //go:norace
 //go:nosplit
-func forkCallsChild(list *[40]call, n int) (pid uintptr, errno syscall.Errno) {
+func forkCallsChild(list []*call) (pid uintptr, errno syscall.Errno) {
 	pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 	if pid != 0 || errno != 0 {
 		return pid, errno
@@ -97,8 +95,7 @@ func forkCallsChild(list *[40]call, n int) (pid uintptr, errno syscall.Errno) {
 	var last uintptr
 	var failed syscall.Errno
 	armed := false
-	for i := 0; i < n && i < 40; i++ {
-		c := &list[i]
+	for _, c := range list {
 		if failed != 0 && !(armed && (c.undoes || c.onlyUndoes)) || failed == 0 && c.onlyUndoes {
 			continue
 		}
