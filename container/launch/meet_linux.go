@@ -123,6 +123,9 @@ type stubProcess struct {
 	pidfd int
 }
 
+// nobody is no process.
+var nobody = stubProcess{pidfd: -1} //nolint:gochecknoglobals // a constant
+
 // answer waits for the stub's call and proves that it is the stub's. Calls of
 // others are dropped. inspect asks the engine for the container.
 func (m *meeting) answer(ctx context.Context, again bool, inspect func() (container.State, error)) (*talk, stubProcess, error) {
@@ -133,12 +136,12 @@ func (m *meeting) answer(ctx context.Context, again bool, inspect func() (contai
 			if fd >= 0 {
 				unix.Close(fd)
 			}
-			return nil, stubProcess{}, context.Cause(ctx)
+			return nil, nobody, context.Cause(ctx)
 		case err != nil:
-			return nil, stubProcess{}, fmt.Errorf("cannot hear the stub's call: %w", err)
+			return nil, nobody, fmt.Errorf("cannot hear the stub's call: %w", err)
 		case fd < 0:
 			if err := stillThere(inspect); err != nil {
-				return nil, stubProcess{}, err
+				return nil, nobody, err
 			}
 			continue
 		}
@@ -147,7 +150,7 @@ func (m *meeting) answer(ctx context.Context, again bool, inspect func() (contai
 			return c, p, nil
 		}
 		if !errors.Is(err, errNotTheStub) {
-			return nil, stubProcess{}, err
+			return nil, nobody, err
 		}
 	}
 }

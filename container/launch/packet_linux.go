@@ -97,6 +97,9 @@ func (p *packet) close() {
 
 // send sends one packet with descriptors.
 func (c *talk) send(b []byte, fds ...int) error {
+	if c == nil {
+		return errStubClosed
+	}
 	conn, err := c.f.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("cannot talk to the stub: %w", err)

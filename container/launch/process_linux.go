@@ -264,8 +264,11 @@ func (p *Process) remove(ctx context.Context) error {
 // the command was killed with it.
 func (p *Process) result(state container.State, known, oom bool) Exit {
 	e := Exit{Code: state.ExitCode, Reason: Exited}
-	if p.end != nil && (!known || state.KillSeen()) {
+	switch {
+	case p.end != nil && (!known || state.KillSeen()):
 		e.Code = p.end.Code
+	case !known:
+		e.Code = container.KilledCode // the command with it
 	}
 	switch {
 	case p.end != nil && p.end.Signal != 0 && e.Code == p.end.Code:

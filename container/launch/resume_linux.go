@@ -27,6 +27,8 @@ const resumeTime = 30 * time.Second
 // A boundary that was lost meanwhile ends the run as it would have then: the
 // Process ends with [BoundaryLost].
 //
+// One that has ended by itself meanwhile ends the Process as it did.
+//
 // o needs no Launch, Dirs or Streams: they are the record's.
 func Resume(ctx context.Context, o Options, s *plan.Stored) (*Process, error) {
 	if s.Container == nil || s.Root == nil || s.Exit != nil || o.Record == nil {
@@ -41,17 +43,23 @@ func Resume(ctx context.Context, o Options, s *plan.Stored) (*Process, error) {
 		Plan: s.Plan, Listen: serving.Listen, Proxy: serving.Proxy, HostPorts: serving.HostPorts,
 		Relays: serving.Relays, Limits: serving.Limits, Watches: serving.Watches, Reach: serving.Reach,
 	}
-	expire := context.CancelFunc(func() {})
-	if d := serving.Limits.Timeout; d > 0 {
-		ctx, expire = context.WithDeadline(ctx, s.Root.Started.Add(d))
-	}
 	p := newProcess(o)
 	p.ref = container.Ref{Provider: s.Container.Provider, Daemon: s.Container.Daemon, Endpoint: s.Container.Endpoint, ID: s.Container.ID}
 	err = p.resume(ctx, s)
 	lost := lossIn(err)
-	if err != nil && lost == nil {
-		expire()
+	switch {
+	case err == nil || lost != nil:
+	case p.cameLate(ctx, s):
+		close(p.heard)
+		go p.conclude()
+		return p, nil
+	default:
 		return nil, errors.Join(err, p.letBe())
+	}
+	// A timeout that has passed meanwhile ends the run at once.
+	expire := context.CancelFunc(func() {})
+	if d := serving.Limits.Timeout; d > 0 {
+		ctx, expire = context.WithDeadline(ctx, s.Root.Started.Add(d))
 	}
 	go func() {
 		<-p.done
