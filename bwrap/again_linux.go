@@ -10,12 +10,32 @@ import (
 
 // again asks whether the launch is to be made anew. That is a question only
 // where bubblewrap ended before anything came out of the sandbox, so that not
-// even the stub has run; cause decides nothing but that. A bubblewrap that had
-// done everything may not have been let execute a file without a name.
+// even the stub has run, or where this side couldn't mount the covers; cause
+// decides nothing but that. A bubblewrap that had done everything may not have
+// been let execute a file without a name.
 func (s *launcher) again(cause error) bool {
 	r, ok := errors.AsType[*policy.Refusal](cause)
-	early := ok && r.Code == "bwrap_failed" && s.monitor != nil && !s.monitor.settled && s.used.OOMKills == 0
-	return early && s.o.Again != nil && s.o.Again(s.unrun && s.launch.Stub == StubFile)
+	switch {
+	case !ok || s.o.Again == nil || s.monitor == nil || s.used.OOMKills > 0:
+		return false
+	case r.Code == codeLater:
+		if forbidden(r.Err) {
+			s.o.Ahead.rememberWhole()
+		}
+		return s.o.Again(CannotMount)
+	case r.Code != "bwrap_failed" || s.monitor.settled:
+		return false
+	case s.unrun && s.launch.Stub == StubFile:
+		return s.o.Again(CannotRun)
+	}
+	return s.o.Again(Failed)
+}
+
+// forbidden reports whether mounting inside will fail the next time as well: a
+// filter or a security module refuses it, or ends who tries.
+func forbidden(err error) bool {
+	_, told := errors.AsType[unix.Errno](err)
+	return !told || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSYS)
 }
 
 // MountTable notices that the mounts of this process's namespace change.

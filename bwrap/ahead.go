@@ -53,11 +53,17 @@ func (a *Ahead) look() (Machine, error) {
 	if err != nil {
 		return Machine{}, err
 	}
-	version, err := a.remembered(found)
+	known, err := a.known()
 	if err != nil {
 		return Machine{}, err
 	}
-	return Probe(a.ctx, plan.Tool{Path: found, Version: version})
+	version, err := remembered(known, found)
+	if err != nil {
+		return Machine{}, err
+	}
+	m, err := Probe(a.ctx, plan.Tool{Path: found, Version: version})
+	m.Whole = knownWhole(known)
+	return m, err
 }
 
 // Machine is the machine, once the guard has said what the command may write.
@@ -75,16 +81,17 @@ func (a *Ahead) Machine(writable func(path string) bool) (Machine, error) {
 	return Probe(a.ctx, tool)
 }
 
-// remembered is the version of a bubblewrap that hasn't changed since.
-func (a *Ahead) remembered(path string) (string, error) {
+// known is what earlier launches have written down.
+func (a *Ahead) known() (known map[string]string, err error) {
 	text, err := os.ReadFile(a.cache)
-	if err != nil {
-		return "", err
+	if err == nil {
+		err = json.Unmarshal(text, &known)
 	}
-	var known map[string]string
-	if err := json.Unmarshal(text, &known); err != nil {
-		return "", err
-	}
+	return known, err
+}
+
+// remembered is the version of a bubblewrap that hasn't changed since.
+func remembered(known map[string]string, path string) (string, error) {
 	key, err := fingerprint(path)
 	if err != nil {
 		return "", err
@@ -102,12 +109,17 @@ func (a *Ahead) remember(tool plan.Tool) {
 	if err != nil {
 		return
 	}
-	text, err := json.Marshal(map[string]string{key: tool.Version})
-	if err != nil {
-		return
-	}
-	_ = replaceFile(a.cache, text)
+	a.write(map[string]string{key: tool.Version})
 }
+
+func (a *Ahead) write(known map[string]string) {
+	if text, err := json.Marshal(known); err == nil {
+		_ = replaceFile(a.cache, text)
+	}
+}
+
+// wholeKey is beside the versions; its value is the boot that it holds for.
+const wholeKey = "mounts everything"
 
 // replaceFile makes a file's content appear whole.
 func replaceFile(name string, content []byte) error {

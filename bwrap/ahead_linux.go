@@ -23,6 +23,30 @@ func fingerprint(path string) (string, error) {
 	return fmt.Sprintf("%s %d:%d %d %d.%d", path, st.Dev, st.Ino, st.Size, st.Ctim.Sec, st.Ctim.Nsec), nil
 }
 
+// knownWhole reports whether a launch of this boot has learnt that bubblewrap has
+// to mount everything. Where that is so no more, it is slower and nothing else.
+func knownWhole(known map[string]string) bool {
+	boot, told := known[wholeKey]
+	if !told {
+		return false
+	}
+	now, err := bootID()
+	return err == nil && now == boot
+}
+
+// rememberWhole writes that down, beside what is known.
+func (a *Ahead) rememberWhole() {
+	if a == nil {
+		return
+	}
+	known, err := a.known()
+	boot, berr := bootID()
+	if err == nil && berr == nil && known != nil {
+		known[wholeKey] = boot
+		a.write(known)
+	}
+}
+
 // holdStub puts the stub into a file for bubblewrap, before anybody knows
 // whether there will be a launch: its million and a half bytes take longer than
 // the guard. If it can't, the launch says why.

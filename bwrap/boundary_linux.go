@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,8 @@ type boundary struct {
 
 	notify *names
 	wake   int // an eventfd: the run is over
+	// later says how mounting what bubblewrap doesn't mount has ended, once.
+	later  func() error
 	points []point
 	mounts map[int]seenMount // by id, what was there at the last look
 	noted  map[string]bool   // places of the host's mounts that were let be
@@ -71,6 +74,7 @@ func newBoundary(p *Process) (*boundary, error) {
 		notice: p.notice, emit: p.emit, kill: func() { p.Kill(BoundaryLost) },
 		makePoint: func(g Ghost) error { return p.leases.Make(g) },
 	}
+	b.later = sync.OnceValue(b.mountLater)
 	if err := b.lay(p); err != nil {
 		return nil, errors.Join(err, b.abandon())
 	}
@@ -113,6 +117,9 @@ func (b *boundary) look(pid int) (err error) {
 		return err
 	}
 	if err := b.openNamespaces(pid); err != nil {
+		return err
+	}
+	if err := b.later(); err != nil {
 		return err
 	}
 	ups := map[string]identity{} // most of what is covered has neighbours

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold/policy"
 )
 
 // pendingBoundary is a watch of the boundary that is being laid while
@@ -128,6 +130,9 @@ func (s *launcher) watchBoundary(ctx context.Context) error {
 	}
 	if errors.Is(err, errEnding) || err != nil && alive(s.family.stubFD) != nil {
 		return s.brokeOff(ctx, errClosed)
+	}
+	if r, ok := errors.AsType[*policy.Refusal](err); ok {
+		return r
 	}
 	if err != nil {
 		return fmt.Errorf("cannot watch the boundary: %w", err)

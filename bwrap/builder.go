@@ -36,6 +36,7 @@ type builder struct {
 	surfaces map[string]surface // by mount point
 	dirs     map[string]uint32  // directories made on a surface, with their mode
 	recipes  map[string]recipe
+	later    []later
 	// writableFiles are write grants that are no directories.
 	writableFiles []string
 	covers        int
@@ -77,6 +78,13 @@ func (b *builder) bind(p string, id guard.FileID, access guard.Access, kind guar
 	}
 }
 
+// ownReadOnly makes something of the sandbox's own /proc unwritable. The device
+// of that can't be known ahead.
+func (b *builder) ownReadOnly(e ProcEntry, rule guard.Rule) {
+	b.bind(e.Path, guard.FileID{Ino: e.ID.Ino}, guard.ReadOnly, kindOf(e), rule)
+	b.mayBeLater(later{path: e.Path, own: true, dir: e.Dir}, true)
+}
+
 // private mounts a writable tmpfs that nobody else sees.
 func (b *builder) private(p string, rule guard.Rule) {
 	b.add("--perms", "1777")
@@ -90,7 +98,10 @@ func (b *builder) private(p string, rule guard.Rule) {
 
 // coverDir hides a directory behind a tmpfs that is read-only in the end.
 // What is granted beneath it is mounted on top before it is sealed.
-func (b *builder) coverDir(p string, mode uint32, passed bool, m plan.Mount) {
+func (b *builder) coverDir(p string, mode uint32, passed, exists bool, m plan.Mount) {
+	if !passed {
+		b.mayBeLater(later{path: p, dir: true, mode: mode}, exists)
+	}
 	b.add("--perms", octal(mode), "--tmpfs", p)
 	b.seal(p)
 	m.Path, m.Kind = p, "tmpfs"
@@ -108,9 +119,11 @@ func (b *builder) coverDir(p string, mode uint32, passed bool, m plan.Mount) {
 
 // coverFile hides anything that is no directory behind a file of ours. Each
 // needs a descriptor of its own: bubblewrap closes it after one use.
-func (b *builder) coverFile(p string, mode uint32, content []byte, m plan.Mount) {
+func (b *builder) coverFile(p string, mode uint32, content []byte, exists bool, m plan.Mount) {
 	b.covers++
-	b.dataFile(p, mode, Datum{Name: "cover-" + strconv.Itoa(b.covers), Content: content}, m)
+	name := "cover-" + strconv.Itoa(b.covers)
+	b.mayBeLater(later{path: p, mode: mode, content: content, data: name}, exists)
+	b.dataFile(p, mode, Datum{Name: name, Content: content}, m)
 	b.check(wire.Check{Kind: wire.CheckEmptyFile, Path: p, ReadOnly: true, Mode: mode, Size: int64(len(content))})
 	b.recipes[p] = recipe{kind: hideAll, mode: mode, content: content, rule: m.Rule}
 }

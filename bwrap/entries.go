@@ -70,10 +70,10 @@ func (b *builder) hide(e guard.Entry) {
 	}
 	m := plan.Mount{Access: e.Access.String(), Rule: e.Rule}
 	if coversAsDir(e) {
-		b.coverDir(e.Path, coverMode(e), e.Passable, m)
+		b.coverDir(e.Path, coverMode(e), e.Passable, e.Kind != guard.Missing, m)
 		return
 	}
-	b.coverFile(e.Path, coverMode(e), e.Content, m)
+	b.coverFile(e.Path, coverMode(e), e.Content, e.Kind != guard.Missing, m)
 }
 
 // needsCover reports whether a path that a rule takes away must be mounted

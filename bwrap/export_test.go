@@ -6,6 +6,25 @@ type Input = input
 // TranslateInput is Translate without a Grant.
 func TranslateInput(in Input, m Machine, o Options) (*Launch, error) { return translate(in, m, o) }
 
+// InOrder are a launch's arguments in the order in which they are done.
+func InOrder(l *Launch) ([]string, error) {
+	args, err := withoutLater(l.Args, l.later)
+	for i := range l.later {
+		for _, op := range l.later[i].operations() {
+			args = append(args, op...)
+		}
+	}
+	return args, err
+}
+
+// Later are the paths that the supervisor covers.
+func Later(l *Launch) (paths []string) {
+	for i := range l.later {
+		paths = append(paths, l.later[i].path)
+	}
+	return paths
+}
+
 // The rest is what the tests compare with.
 var (
 	ParseVersion  = parseVersion

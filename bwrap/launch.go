@@ -51,6 +51,8 @@ type Machine struct {
 	Hostname      string
 	IPv6          bool // the kernel has it
 	RunsMemfd     bool // it lets a memfd be executed
+	// Whole: bubblewrap has to mount everything, since this side can't.
+	Whole bool
 
 	// Root is what stands at /, Sys what stands at /sys.
 	Root, Sys guard.FileID
@@ -143,6 +145,8 @@ type Launch struct {
 	Watches []guard.Watch
 	// judge knows what a mount that is made later would show.
 	judge judge
+	// later are the covers that bubblewrap leaves to the supervisor.
+	later []later
 	// recipes say how what hides a path is made anew.
 	recipes map[string]recipe
 

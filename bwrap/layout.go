@@ -109,7 +109,7 @@ func devPlaces(m Machine, o Options) []place {
 		// bubblewrap puts its caller's terminal at /dev/console when its
 		// standard output is one; nothing inside may open that.
 		builtin("/dev/console", func(b *builder) {
-			b.coverFile("/dev/console", 0, nil, plan.Mount{Access: guard.Deny.String(), Rule: builtinRule("/dev/console")})
+			b.coverFile("/dev/console", 0, nil, false, plan.Mount{Access: guard.Deny.String(), Rule: builtinRule("/dev/console")})
 		}),
 		builtin("/dev/shm", func(b *builder) { b.private("/dev/shm", builtinRule("/dev/shm")) }),
 	)
@@ -135,17 +135,17 @@ func procPlaces(m Machine) []place {
 	})}
 	for _, e := range m.ProcReadOnly {
 		places = append(places, builtin(e.Path, func(b *builder) {
-			b.bind(e.Path, e.ID, guard.ReadOnly, kindOf(e), builtinRule(e.Path))
+			b.ownReadOnly(e, builtinRule(e.Path))
 		}))
 	}
 	for _, e := range m.ProcMasks {
 		places = append(places, builtin(e.Path, func(b *builder) {
 			mount := plan.Mount{Access: guard.Deny.String(), Rule: builtinRule(e.Path)}
 			if e.Dir {
-				b.coverDir(e.Path, 0, false, mount)
+				b.coverDir(e.Path, 0, false, true, mount)
 				return
 			}
-			b.coverFile(e.Path, 0, nil, mount)
+			b.coverFile(e.Path, 0, nil, true, mount)
 		}))
 	}
 	return places

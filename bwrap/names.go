@@ -46,7 +46,7 @@ func namePlaces(in input, m Machine, md mediation) []place {
 	for p, text := range nameFiles(in, m) {
 		places = append(places, builtin(p, func(b *builder) {
 			b.passage(p)
-			b.coverFile(p, 0o444, []byte(text), plan.Mount{Access: guard.ReadOnly.String(), Rule: builtinRule("network.mode")})
+			b.coverFile(p, 0o444, []byte(text), true, plan.Mount{Access: guard.ReadOnly.String(), Rule: builtinRule("network.mode")})
 		}))
 	}
 	return places

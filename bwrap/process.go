@@ -78,12 +78,21 @@ type StartOptions struct {
 	State string
 	// Notice takes one-line remarks for people. Nil drops them.
 	Notice func(string)
-	// Again is asked where bubblewrap failed before anything ran inside. If it
-	// says that the launch will be made anew, the record gets no end yet: that
-	// is the caller's to write then. Nil says no. unrun: all was ready, and the
-	// stub, which has no file, wasn't run.
-	Again func(unrun bool) bool
+	// Again is asked where a launch failed before the command ran. If it says
+	// that the launch will be made anew, the record gets no end yet: that is the
+	// caller's to write then. Nil says no.
+	Again func(Failure) bool
 }
+
+// Failure is what a launch failed at.
+type Failure uint8
+
+// The failures.
+const (
+	Failed      Failure = iota // bubblewrap did
+	CannotRun                  // all was ready, and the stub, which has no file, wasn't run
+	CannotMount                // this side was to mount covers, and can't: see [Machine.Whole]
+)
 
 // Reason is how a run ended.
 type Reason string

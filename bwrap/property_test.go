@@ -25,6 +25,13 @@ func TestNoLaterMountReopensADeny(t *testing.T) {
 			t.Fatal(err)
 		}
 		table := replay(t, l.Args)
+		order, err := bwrap.InOrder(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := replay(t, order); !sameMounts(got, table) {
+			t.Fatalf("with %q mounted later: %+v, wanted %+v", bwrap.Later(l), got, table)
+		}
 		for _, e := range in.Entries {
 			for _, p := range []string{e.Path, e.Path + "/x", e.Path + "/x/y"} {
 				if nearest := nearestRule(in.Entries, p); nearest.Path == e.Path {
@@ -33,6 +40,14 @@ func TestNoLaterMountReopensADeny(t *testing.T) {
 			}
 		}
 	})
+}
+
+// sameMounts compares what is mounted where, in whatever order.
+func sameMounts(a, b []mounted) bool {
+	byPath := func(x, y mounted) int { return strings.Compare(x.path, y.path) }
+	slices.SortFunc(a, byPath)
+	slices.SortFunc(b, byPath)
+	return slices.Equal(a, b)
 }
 
 // compare checks one path that a rule decides about.

@@ -127,8 +127,11 @@ func handData(in *inherited, l *Launch, data *filling) ([]string, error) {
 	if l.Stub == StubFile && numbers[fdName(DataStub)] != strconv.Itoa(stubFD) {
 		return nil, errors.New("internal error: the stub isn't where bubblewrap looks for it")
 	}
-	out := make([]string, len(l.Args))
-	for i, a := range l.Args {
+	out, err := withoutLater(l.Args, l.later)
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range out {
 		if n, ok := numbers[a]; ok {
 			a = n
 		} else if strings.HasPrefix(a, "{fd:") {

@@ -130,7 +130,7 @@ func (s *launcher) run(ctx, serving context.Context) error {
 	if s.needsEgress() && s.o.Egress == nil {
 		return errors.New("internal error: the launch has listeners, and nobody serves them")
 	}
-	s.data = fillSoon(s.launch.Data, s.o.Ahead)
+	s.data = fillSoon(s.launch.handed(), s.o.Ahead)
 	if err := s.prepare(); err != nil {
 		return err
 	}

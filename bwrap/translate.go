@@ -60,6 +60,9 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 		fresh:  o.Fresh,
 		hand:   o.Parts.hand,
 	}
+	if !m.Whole {
+		l.later = b.last()
+	}
 	if m.RunsMemfd {
 		l.Stub, l.Data = StubFile, append(l.Data, o.Parts.stub())
 	}

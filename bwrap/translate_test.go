@@ -214,6 +214,9 @@ func describe(l *bwrap.Launch) string {
 		}[c.Kind]
 		fmt.Fprintf(&s, "check %s %s dev=%d ino=%d ro=%v mode=%04o size=%d\n", kind, c.Path, c.Dev, c.Ino, c.ReadOnly, c.Mode, c.Size)
 	}
+	for _, p := range bwrap.Later(l) {
+		fmt.Fprintf(&s, "later %s\n", p)
+	}
 	fmt.Fprintf(&s, "landlock %v scope=%v\n", l.Setup.Landlock.Enabled, l.Setup.Landlock.Scope)
 	for _, p := range l.Setup.Landlock.Writable {
 		fmt.Fprintf(&s, "writable %s\n", p)

@@ -34,7 +34,9 @@ type again struct {
 	changed  string // the path that isn't what it was
 	moved    bool   // the host's mounts have changed
 	plain    bool   // the stub needs a file
-	wanted   bool   // once more
+	whole    bool   // bubblewrap has to mount everything
+	at       bwrap.Failure
+	wanted   bool // once more
 }
 
 // start starts the command, at a second or third attempt where that may help.
@@ -63,23 +65,26 @@ func (r *oneRun) endLook() {
 	}
 }
 
-// mayTryAgain is asked once a launch has failed, before its record says so.
-// unrun: the stub may not be run without a file, which some security module
-// forbids; that is tried once.
-func (r *oneRun) mayTryAgain(unrun bool) bool {
+// mayTryAgain is asked once a launch has failed, before its record says so. A
+// security module may forbid to run the stub without a file, or to mount inside
+// from outside: without that it is tried once.
+func (r *oneRun) mayTryAgain(at bwrap.Failure) bool {
 	if r.again.made >= maxAgain {
 		return false
 	}
 	r.again.changed = r.again.guarded.grant.Changed()
 	r.again.moved = r.again.mounts.Changed()
-	if !r.again.moved && r.again.changed == "" && (!unrun || r.again.plain) {
+	plain := at == bwrap.CannotRun && !r.again.plain
+	whole := at == bwrap.CannotMount && !r.again.whole
+	if !r.again.moved && r.again.changed == "" && !plain && !whole {
 		return false
 	}
 	if sent, err := r.record.Stop(); err != nil || sent != "" {
 		return false // somebody else has ended it
 	}
-	r.again.plain = r.again.plain || unrun
-	r.again.prepared.plainStub = r.again.plain
+	r.again.plain, r.again.whole = r.again.plain || plain, r.again.whole || whole
+	r.again.prepared.plainStub, r.again.prepared.whole = r.again.plain, r.again.whole
+	r.again.at = at
 	r.again.made++
 	r.again.wanted = true
 	return true
@@ -97,7 +102,7 @@ func (r *oneRun) anew(ctx context.Context, failed error) error {
 	}
 	r.outcome.result.Attempts = r.again.made + 1
 	what, target := r.again.cause()
-	r.p.notice("bubblewrap failed %s: starting again", what)
+	r.p.notice("the launch failed %s: starting again", what)
 	if r.events != nil {
 		r.events.Emit(event.Event{Kind: event.Boundary, Action: event.Noticed, Target: target, Reason: "launched_again"})
 	}
@@ -111,6 +116,9 @@ func (a *again) cause() (what, target string) {
 		return "while " + strconv.Quote(a.changed) + " changed", a.changed
 	case a.moved:
 		return "while the host's mounts changed", "mounts"
+	}
+	if a.at == bwrap.CannotMount {
+		return "since mounts can't be made inside from outside", "covers"
 	}
 	return "when it was to run a program that has no file", "stub"
 }

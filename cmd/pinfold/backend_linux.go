@@ -49,6 +49,7 @@ func (l *prepared) translate(ahead *bwrap.Ahead, grant *guard.Grant) (boundary, 
 		return nil, err
 	}
 	machine.RunsMemfd = machine.RunsMemfd && !l.plainStub
+	machine.Whole = machine.Whole || l.whole
 	self, err := os.Executable()
 	if err != nil {
 		self = "" // ssh is left as it is

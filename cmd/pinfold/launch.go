@@ -69,6 +69,8 @@ type prepared struct {
 	cgroup string // --cgroup
 	// plainStub: the stub needs a file inside.
 	plainStub bool
+	// whole: bubblewrap has to mount everything.
+	whole bool
 	// dirs are a container's, as long as they are nobody else's to remove.
 	dirs launch.Dirs
 	// recordMade: --record named a directory that wasn't there, and is now.

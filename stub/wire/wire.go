@@ -168,7 +168,8 @@ type Check struct {
 	Path string
 	// Dev and Ino name the host's object. Of what a cover or a private
 	// directory hides Dev alone is set, 0 where nothing stands: a host's own
-	// tmpfs must not pass for a fresh one.
+	// tmpfs must not pass for a fresh one. A bind without Dev is of /proc, whose
+	// inode numbers are the same in each.
 	Dev, Ino uint64
 	ReadOnly bool
 	Mode     uint32
