@@ -97,15 +97,20 @@ func (m *memFS) names(dir string) ([]string, error) {
 	return out, nil
 }
 
-func (m *memFS) linksIn(dir string) ([]string, error) {
-	var out []string
+func (m *memFS) linksIn(dir string) (links, dirs []string, err error) {
 	for p := range m.links {
 		if parent(p) == dir {
-			out = append(out, path.Base(p))
+			links = append(links, path.Base(p))
 		}
 	}
-	slices.Sort(out)
-	return out, nil
+	for p, k := range m.kinds {
+		if k == Dir && p != dir && parent(p) == dir {
+			dirs = append(dirs, path.Base(p))
+		}
+	}
+	slices.Sort(links)
+	slices.Sort(dirs)
+	return links, dirs, nil
 }
 
 func (m *memFS) read(string, int64) ([]byte, error) {

@@ -14,8 +14,9 @@ type fsys interface {
 	lookup(path string) (object, error)
 	// names lists a directory by canonical path.
 	names(dir string) ([]string, error)
-	// linksIn lists the symbolic links in a directory by canonical path, sorted.
-	linksIn(dir string) ([]string, error)
+	// linksIn lists the symbolic links and the directories in a directory by
+	// canonical path, sorted.
+	linksIn(dir string) (links, dirs []string, err error)
 	// read returns a regular file by canonical path, at most limit bytes of it.
 	read(path string, limit int64) ([]byte, error)
 	// hold opens a canonical path that must still be the object named by id.

@@ -36,10 +36,10 @@ func (hostFS) names(dir string) ([]string, error) {
 	return names, nil
 }
 
-func (hostFS) linksIn(dir string) ([]string, error) {
+func (hostFS) linksIn(dir string) (links, dirs []string, err error) {
 	f, err := os.Open(dir)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open %q: %w", dir, err)
+		return nil, nil, fmt.Errorf("cannot open %q: %w", dir, err)
 	}
 	defer f.Close()
 	return linksOf(f)

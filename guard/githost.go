@@ -50,10 +50,11 @@ func (g *gate) fromCaller(p string) string {
 }
 
 // hostConfig reads one file. One that this user may not read is none to git
-// either: ~/.gitconfig may be root's.
+// either: ~/.gitconfig may be root's. A descriptor of the caller's, as
+// GIT_CONFIG_GLOBAL=<(echo) names one, is another process's no more.
 func (r *repositories) hostConfig(file string, depth int) error {
 	c, ok, err := r.readConfig(file)
-	if errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, errMagic) {
 		return nil
 	}
 	if err != nil || !ok || depth > maxIncludes {

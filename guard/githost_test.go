@@ -31,6 +31,7 @@ func TestGitConfigurationOfVariables(t *testing.T) {
 		"parameters, as once":      {env: []string{"GIT_CONFIG_PARAMETERS='a.b=c' 'core.hookspath=.hooks'"}, want: hooks},
 		"parameters without value": {env: []string{"GIT_CONFIG_PARAMETERS='a.b' 'a.c'= 'core.hookspath'='.hooks'"}, want: hooks},
 		"no parameters":            {env: []string{"GIT_CONFIG_PARAMETERS='core.hookspath=.hooks"}},
+		"the caller's descriptor":  {env: []string{"GIT_CONFIG_GLOBAL=/proc/self/fd/0", "GIT_CONFIG_SYSTEM=/dev/fd/1"}},
 		"nothing":                  {},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,13 +33,40 @@ func (g *gate) followAt(p, text string) error {
 // guardLinks guards what the links in guarded directories lead to.
 func (g *gate) guardLinks() error {
 	for _, dir := range g.followed {
-		list, err := g.firstLinks(dir, "kept read-only")
+		if err := g.guardLinksIn(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxDirsIn bounds the directories that are searched for one guarded one: it
+// may hold what a package manager brought, with repositories and modules.
+const maxDirsIn = 64
+
+// guardLinksIn goes through a guarded directory and those in it, what is near
+// the top first: units of systemd and functions of a shell lie deeper.
+func (g *gate) guardLinksIn(top *bound) error {
+	queue := []string{""}
+	for n := 0; len(queue) > 0; n++ {
+		if n == maxDirsIn {
+			g.note(fmt.Sprintf("%s: it holds more than %d directories; what links in the others lead to isn't kept read-only", top, n))
+			return nil
+		}
+		at := queue[0]
+		queue = queue[1:]
+		list, dirs, err := g.firstLinks(top, path.Join(top.obj.path, at), "kept read-only")
 		if err != nil {
 			return err
 		}
 		for _, name := range list {
-			if err := g.guardLink(dir, name); err != nil {
+			if err := g.guardLink(top, path.Join(at, name)); err != nil {
 				return err
+			}
+		}
+		for _, d := range dirs {
+			if d != ".git" && d != "node_modules" {
+				queue = append(queue, path.Join(at, d))
 			}
 		}
 	}

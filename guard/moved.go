@@ -63,7 +63,7 @@ func (g *gate) bindLinksIn(dir *bound) error {
 	if dir.obj.kind != Dir {
 		return nil
 	}
-	list, err := g.firstLinks(dir, "denied")
+	list, _, err := g.firstLinks(dir, dir.obj.path, "denied")
 	if err != nil {
 		return err
 	}
@@ -75,18 +75,18 @@ func (g *gate) bindLinksIn(dir *bound) error {
 	return nil
 }
 
-// firstLinks are the links in a directory that are followed; what they lead to
-// becomes what the last word says.
-func (g *gate) firstLinks(dir *bound, becomes string) ([]string, error) {
-	list, err := g.fs.linksIn(dir.obj.path)
+// firstLinks are the links in a directory that are followed, and the
+// directories in it; what they lead to becomes what the last word says.
+func (g *gate) firstLinks(dir *bound, p, becomes string) (list, dirs []string, err error) {
+	list, dirs, err = g.fs.linksIn(p)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, nil // the command, the same user, can't list it either
+		return nil, nil, nil // the command, the same user, can't list it either
 	}
 	if len(list) > maxLinksIn {
-		g.note(fmt.Sprintf("%s: it holds more than %d symbolic links; what the others lead to isn't %s", dir, maxLinksIn, becomes))
+		g.note(fmt.Sprintf("%s: %q holds more than %d symbolic links; what the others lead to isn't %s", dir, p, maxLinksIn, becomes))
 		list = list[:maxLinksIn]
 	}
-	return list, err
+	return list, dirs, err
 }
 
 func (g *gate) bindLinkIn(dir *bound, name string) error {

@@ -25,7 +25,7 @@ const inConfig = ".config"
 // launch may write.
 func settingsDirs() []string {
 	dirs := []string{filepath.Dir(systemSettings)}
-	if base, err := xdg("XDG_CONFIG_HOME", inConfig); err == nil {
+	if base, err := xdg("XDG_CONFIG_HOME", inConfig); err == nil && !isDevice(base) {
 		dirs = append(dirs, filepath.Join(base, "pinfold"))
 	}
 	if home, err := homeDir(""); err == nil {
@@ -47,6 +47,12 @@ func settingsFiles() []string {
 		}
 	}
 	return files
+}
+
+// isDevice reports what scripts name that want no settings: /dev/null.
+func isDevice(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&fs.ModeDevice != 0
 }
 
 // isFile reports a regular file, by whatever link: reading another kind could
