@@ -41,10 +41,6 @@ type Report struct {
 	Partial bool
 }
 
-// slack is how much earlier than the clock says a file's time may be: the
-// kernel stamps with that of its last tick, 10 ms ago at most.
-const slack = 10 * time.Millisecond
-
 // Watch remembers how things were when it began.
 type Watch struct {
 	began time.Time
@@ -56,13 +52,34 @@ type Watch struct {
 
 // Begin begins, and reads the workspace's list of gitlinks meanwhile.
 func Begin(workspace string) *Watch {
-	w := &Watch{began: time.Now().Add(-slack), repo: workspace, links: make(chan map[string]bool, 1)}
+	w := &Watch{began: stamp(), repo: workspace, links: make(chan map[string]bool, 1)}
 	go func() { w.links <- gitlinks(filepath.Join(workspace, ".git/index")) }()
 	return w
 }
 
-// Began waits until all is remembered that the command could change.
-func (w *Watch) Began() { w.before() }
+// Began waits until all is remembered that the command could change. What has
+// changed up to here is not of its doing.
+func (w *Watch) Began() {
+	w.before()
+	w.began = stamp()
+}
+
+// grains are what file systems cut times to: FAT and ext4 with small inodes,
+// exFAT, UDF, NTFS.
+func grains() []time.Duration {
+	return []time.Duration{2 * time.Second, time.Second, 10 * time.Millisecond, time.Microsecond, 100 * time.Nanosecond}
+}
+
+// isEarlier reports whether a time of a file's is before the beginning, as
+// exactly as its file system keeps that.
+func (w *Watch) isEarlier(at time.Time) bool {
+	for _, grain := range grains() {
+		if at.Truncate(grain).Equal(at) {
+			return at.Before(w.began.Truncate(grain))
+		}
+	}
+	return at.Before(w.began)
+}
 
 // before is what was remembered; it stays.
 func (w *Watch) before() map[string]bool {

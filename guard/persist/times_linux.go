@@ -15,6 +15,19 @@ type looked struct {
 	ino           uint64
 }
 
+// stamp is the time that a file gets which changes now: that of the kernel's
+// last tick, or a later one.
+func stamp() time.Time {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &t) != nil {
+		return time.Now().Add(-tick)
+	}
+	return time.Unix(t.Unix())
+}
+
+// tick is the longest of any kernel's: 100 of them in a second.
+const tick = 10 * time.Millisecond
+
 // lookAt looks, statx(2).
 func lookAt(path string) (l looked, err error) {
 	var st unix.Statx_t

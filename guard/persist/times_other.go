@@ -17,6 +17,12 @@ type looked struct {
 	ino           uint64
 }
 
+// slack is how much earlier than the clock says a file's time may be.
+const slack = 10 * time.Millisecond
+
+// stamp is the time that a file gets which changes now, or an earlier one.
+func stamp() time.Time { return time.Now().Add(-slack) }
+
 func lookAt(path string) (l looked, err error) {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -118,7 +118,7 @@ func (s *search) entry(p place, in uint64, e os.DirEntry) *place {
 // beginning. A rename changes its status, and what is in it keeps its own.
 func (s *search) moved(path string, in uint64) bool {
 	st, err := lookAt(path)
-	if err != nil || st.changed.Before(s.began) {
+	if err != nil || s.isEarlier(st.changed) {
 		return false
 	}
 	return s.Places != nil && s.Places.Complete() && !s.Places.Had(in, st.ino, filepath.Base(path))
@@ -142,9 +142,9 @@ func (s *search) change(path string) string {
 	case err != nil:
 		s.Partial = s.Partial || !isGone(err)
 		return ""
-	case st.changed.Before(s.began):
+	case s.isEarlier(st.changed):
 		return ""
-	case !st.born.IsZero() && !st.born.Before(s.began.Add(slack)):
+	case !st.born.IsZero() && !s.isEarlier(st.born):
 		return New
 	}
 	return Changed
