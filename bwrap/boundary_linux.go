@@ -37,12 +37,15 @@ type boundary struct {
 
 	notify *names
 	wake   int // an eventfd: the run is over
-	// later says how mounting what bubblewrap doesn't mount has ended, once.
-	later  func() error
-	points []point
-	mounts map[int]seenMount // by id, what was there at the last look
-	noted  map[string]bool   // places of the host's mounts that were let be
-	taker  *taker
+	// later says how mounting what bubblewrap doesn't mount has ended, once, and
+	// helped that nothing of it is left, if it was begun.
+	later   func() error
+	helped  chan struct{}
+	helping bool
+	points  []point
+	mounts  map[int]seenMount // by id, what was there at the last look
+	noted   map[string]bool   // places of the host's mounts that were let be
+	taker   *taker
 
 	notice func(string)
 	emit   func(event.Event)
@@ -70,7 +73,7 @@ func (l *loss) LostAt() string { return l.path }
 // has changed before is what the stub compares.
 func newBoundary(p *Process) (*boundary, error) {
 	b := &boundary{
-		launch: p.launch, judge: p.launch.judge, root: -1, table: -1, wake: -1, mountNS: -1, userNS: -1, done: make(chan struct{}), noted: map[string]bool{},
+		launch: p.launch, judge: p.launch.judge, root: -1, table: -1, wake: -1, mountNS: -1, userNS: -1, done: make(chan struct{}), helped: make(chan struct{}), noted: map[string]bool{},
 		notice: p.notice, emit: p.emit, kill: func() { p.Kill(BoundaryLost) },
 		makePoint: func(g Ghost) error { return p.leases.Make(g) },
 	}
@@ -119,19 +122,31 @@ func (b *boundary) look(pid int) (err error) {
 	if err := b.openNamespaces(pid); err != nil {
 		return err
 	}
-	if err := b.later(); err != nil {
+	laid := make(chan error, 1)
+	b.helping = true
+	go func() { laid <- b.later() }()
+	ups := map[string]identity{} // most of what is covered has neighbours
+	b.lookAt(ups, func(path string) bool { return !b.launch.isLater(path) })
+	if err := <-laid; err != nil {
 		return err
 	}
-	ups := map[string]identity{} // most of what is covered has neighbours
+	b.lookAt(ups, b.launch.isLater)
+	return b.firstTable()
+}
+
+// lookAt notes what some of the points are.
+func (b *boundary) lookAt(ups map[string]identity, which func(path string) bool) {
 	for i := range b.points {
 		p := &b.points[i]
+		if !which(p.path) {
+			continue
+		}
 		dir := filepath.Dir(p.path)
 		if _, known := ups[dir]; !known {
 			ups[dir] = b.identify(dir)
 		}
 		p.want, p.up = b.identify(p.path), ups[dir]
 	}
-	return b.firstTable()
 }
 
 // errEnding is a process that ends while it is looked at: it loses its root and
@@ -273,6 +288,9 @@ func (b *boundary) abandon() error {
 }
 
 func (b *boundary) close() {
+	if b.helping {
+		<-b.helped
+	}
 	closeFD(&b.wake)
 	fds := []*int{&b.root, &b.table, &b.mountNS, &b.userNS}
 	if b.notify != nil {

@@ -12,67 +12,86 @@ import (
 // mountLater mounts what bubblewrap wasn't told to. No process inside runs
 // anything yet but bubblewrap and the stub, which compares each of them with the
 // grant before the command, as it does with all that bubblewrap has mounted.
+//
+// What covers are mounts of is made in a mount namespace that nobody else has,
+// so that it needs no place inside, and nothing that has to be taken off again:
+// the kernel lets all processors pass by before it has done that (umount(2)
+// waits for RCU), which nobody needs to wait for.
 func (b *boundary) mountLater() error {
-	if len(b.launch.later) == 0 {
+	list := b.launch.later
+	if len(list) == 0 {
+		close(b.helped)
 		return nil
 	}
-	c := b.inside()
-	c.layOut(b.launch.later)
-	for i := range b.launch.later {
-		l := &b.launch.later[i]
-		fd, err := l.open(b.root)
+	e := &errand{}
+	e.add(unix.SYS_SETNS, uintptr(b.userNS), unix.CLONE_NEWUSER)
+	trees := e.layOut(list)
+	e.add(unix.SYS_SETNS, uintptr(b.mountNS), unix.CLONE_NEWNS)
+	for i := range list {
+		fd, err := list[i].open(b.root)
 		if err != nil {
-			return laterRefusal(l.path, err)
+			close(b.helped)
+			return laterRefusal(list[i].path, err)
 		}
 		defer unix.Close(fd)
-		c.cover(l, stageName(i), uintptr(fd))
+		e.cover(&list[i], trees[i], uintptr(fd))
 	}
-	c.add(unix.SYS_UMOUNT2, c.text(stage), unix.MNT_DETACH)
-	if err := c.run(); err != nil {
-		return laterRefusal(b.launch.later[0].path, err)
+	if err := e.run(b.helped); err != nil {
+		return laterRefusal(list[0].path, err)
 	}
 	return nil
 }
 
-// cover mounts what was laid out at a name, or what stands there, on what a
-// descriptor names.
-func (c *calls) cover(l *later, name string, fd uintptr) {
-	from, flags := at0cwd, uintptr(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
-	if l.own {
-		from, name, flags = fd, "", flags|unix.AT_EMPTY_PATH
-	}
-	c.add(unix.SYS_OPEN_TREE, from, c.text(name), flags).keep = true
-	c.add(unix.SYS_MOVE_MOUNT, 0, c.text(""), fd, c.text(""), unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH).last = true
-	c.add(unix.SYS_CLOSE, 0).last = true
-	if l.own {
-		c.mount("", l.path, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
-	}
-}
+// bench is where the tmpfs is mounted that all covers come from: a directory
+// that every root has, in a namespace of the helper's own.
+const bench = "/proc"
 
 // layOut makes everything to be mounted on a tmpfs of its own, and that
-// unwritable, as the mounts of it are from then on.
-func (c *calls) layOut(list []later) {
-	c.add(unix.SYS_UMASK, 0)
-	c.mount("tmpfs", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700")
+// unwritable, as the mounts of it are from then on: one for each, which belongs
+// nowhere yet.
+func (e *errand) layOut(list []later) (trees []int) {
+	e.add(unix.SYS_UMASK, 0)
+	e.add(unix.SYS_UNSHARE, unix.CLONE_NEWNS)
+	e.mount("tmpfs", bench, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700")
 	for i := range list {
-		l := &list[i]
-		name := c.text(stageName(i))
-		switch {
-		case l.own:
-		case l.dir:
-			c.add(unix.SYS_MKDIRAT, at0cwd, name, uintptr(l.mode))
-		case len(l.content) == 0:
-			c.add(unix.SYS_MKNODAT, at0cwd, name, uintptr(unix.S_IFREG|l.mode), 0)
-		default:
-			c.add(unix.SYS_OPENAT, at0cwd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, uintptr(l.mode)).keep = true
-			c.add(unix.SYS_WRITE, 0, c.text(string(l.content)), uintptr(len(l.content))).last = true
-			c.add(unix.SYS_CLOSE, 0).last = true
+		e.layOutOne(&list[i], e.text(benchName(i)))
+	}
+	e.mount("", bench, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "")
+	for i := range list {
+		if trees = append(trees, -1); !list[i].own {
+			trees[i] = e.add(unix.SYS_OPEN_TREE, at0cwd, e.text(benchName(i)), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 		}
 	}
-	c.mount("", stage, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "")
+	return trees
 }
 
-func stageName(i int) string { return stage + "/" + strconv.Itoa(i) }
+func benchName(i int) string { return bench + "/" + strconv.Itoa(i) }
+
+func (e *errand) layOutOne(l *later, name uintptr) {
+	switch {
+	case l.own:
+	case l.dir:
+		e.add(unix.SYS_MKDIRAT, at0cwd, name, uintptr(l.mode))
+	case len(l.content) == 0:
+		e.add(unix.SYS_MKNODAT, at0cwd, name, uintptr(unix.S_IFREG|l.mode), 0)
+	default:
+		file := e.add(unix.SYS_OPENAT, at0cwd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, uintptr(l.mode))
+		e.addOf(file, unix.SYS_WRITE, 0, e.text(string(l.content)), uintptr(len(l.content)))
+		e.addOf(file, unix.SYS_CLOSE)
+	}
+}
+
+// cover mounts what was laid out, or what stands there, on what a descriptor
+// names.
+func (e *errand) cover(l *later, tree int, fd uintptr) {
+	if l.own {
+		tree = e.add(unix.SYS_OPEN_TREE, fd, e.text(""), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	}
+	e.addOf(tree, unix.SYS_MOVE_MOUNT, 0, e.text(""), fd, e.text(""), unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	if l.own {
+		e.mount("", l.path, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	}
+}
 
 // open opens what a cover is for.
 func (l *later) open(root int) (int, error) {
@@ -90,6 +109,17 @@ func (l *later) open(root int) (int, error) {
 		return -1, err
 	}
 	return fd, nil
+}
+
+// isLater reports whether what a path leads to is decided by what is mounted
+// later.
+func (l *Launch) isLater(path string) bool {
+	for i := range l.later {
+		if at := l.later[i].path; path == at || l.later[i].dir && isBelow(path, at) {
+			return true
+		}
+	}
+	return false
 }
 
 // codeLater is for a launch whose covers couldn't be mounted by this side.
