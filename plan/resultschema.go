@@ -61,7 +61,7 @@ func resultMembers() object {
 		"stop":     oneOf("what a stop had to deliver", "term", "kill"),
 		"phase":    oneOf("the last phase that began", PhasePlan, PhasePreflight, PhaseSetup, PhaseRun),
 		"phases":   listOf("how long each took", phaseSchema()),
-		"attempts": count("how often the launch was made, where bubblewrap failed at first while the host's mounts changed"),
+		"attempts": count("how often the launch was made, where it failed at first while the host changed, or couldn't be made in the quicker way"),
 		"refusal": record("why nothing ran", object{
 			"reason":  oneOf("who refused", "sandbox_denied", "sandbox_unavailable", "usage"),
 			"code":    text("see docs/troubleshooting.md"),
