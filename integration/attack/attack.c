@@ -373,24 +373,35 @@ static int wake_up(long ms) {
 	return 0;
 }
 
+static long long clock_ns(clockid_t clock) {
+	struct timespec t;
+	clock_gettime(clock, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
 /*
  * keep PATH READY HOW MS: gets hold of what the host puts at PATH after READY was
- * made, by HOW it opens it, and a while later writes "planted" by that; woken
- * each MS milliseconds unless that is 0.
+ * made, by HOW it opens it, and a second later writes "planted" by that; woken
+ * each MS milliseconds unless that is 0. Before it writes it says how long it
+ * has had hold of it, and what time it is, in nanoseconds.
  */
 static int a_keep(char **v) {
-	int how = !strcmp(v[2], "path") ? O_PATH : O_RDONLY, fd = -1, dir, out, i;
+	int how = !strcmp(v[2], "path") ? O_PATH : O_RDONLY, fd = -1, dir, out;
 	struct stat old, now;
 	char by[64];
+	long long had = 0, left;
 	if (stat(v[0], &old) || wake_up(atol(v[3])) || close(open(v[1], O_WRONLY | O_CREAT, 0644))) return held();
 	dir = S_ISDIR(old.st_mode);
 	for (time_t end = time(NULL) + 4; time(NULL) < end; close(fd), fd = -1) {
 		fd = open(v[0], how);
+		had = clock_ns(CLOCK_MONOTONIC);
 		if (fd < 0 || fstat(fd, &now) || now.st_ino == old.st_ino || access(v[0], W_OK)) continue;
 		break;
 	}
 	if (fd < 0) { errno = ETIMEDOUT; return held(); }
-	for (i = 0; i < 20; i++) poll(NULL, 0, 20); /* SIGCONT interrupts it */
+	while ((left = had + 1000000000LL - clock_ns(CLOCK_MONOTONIC)) > 0) poll(NULL, 0, left / 1000000 + 1); /* SIGCONT interrupts it */
+	printf("kept %lld %lld\n", clock_ns(CLOCK_MONOTONIC) - had, clock_ns(CLOCK_REALTIME));
+	fflush(stdout);
 	snprintf(by, sizeof by, "/proc/self/fd/%d%s", fd, dir ? "/planted" : "");
 	out = open(by, O_WRONLY | O_APPEND | (dir ? O_CREAT : 0), 0755);
 	return verdict(out < 0 ? out : write(out, "#planted\n", 9), "wrote to it");
