@@ -32,15 +32,30 @@ func (m *mending) cover(p *point, r recipe, got identity) error {
 	obj := object{identity: got, path: p.path, dir: kind == unix.S_IFDIR}
 	err = m.mount(p.path, r, obj.dir, fd)
 	now := m.identify(p.path)
-	if same := now.dev == got.dev && now.ino == got.ino; err == nil && (now.err != 0 || !now.readOnly || same != (r.kind == showReadOnly)) {
-		err = errors.New("it isn't what was asked for")
-	}
-	if err == nil && now.mount == got.mount && got.mount != 0 {
-		err = errors.New("it went off again")
+	if err == nil && !now.covers(got, r) {
+		err = errors.New("it isn't what was asked for, or went off again")
 	}
 	if err != nil {
 		return m.undo(p.path, got, now, err)
 	}
+	return m.settle(p, r, fd, obj, now)
+}
+
+// covers reports whether what a path leads to now is what a recipe asks for,
+// over what it led to before.
+func (id identity) covers(got identity, r recipe) bool {
+	same := id.dev == got.dev && id.ino == got.ino
+	return id.err == 0 && id.readOnly && (id.mount != got.mount || id.mount == 0) && same == (r.kind == showReadOnly)
+}
+
+// settle makes a cover that is on the point's, once it is proved to hold.
+func (m *mending) settle(p *point, r recipe, fd int, obj object, now identity) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	m.dateChange(&st)
+	obj.cover = now.mount
 	l := &looking{mending: m, point: p, recipe: r, fd: fd, object: obj, cover: now}
 	defer l.free()
 	if err := l.prove(); err != nil {

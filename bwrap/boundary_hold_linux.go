@@ -55,6 +55,9 @@ type object struct {
 	identity
 	path string
 	dir  bool
+	// cover is the mount that lies on it. Who has opened it through that one can't
+	// write to it by what he has.
+	cover uint64
 	// beneath is what lies in a directory, where somebody inside could write;
 	// nil where its path has to do.
 	beneath map[guard.FileID]bool
@@ -94,9 +97,15 @@ func (o object) heldBy(task string) (string, error) {
 
 // is reports whether a link of /proc leads to the object, or beneath it.
 func (o object) is(link string) bool {
-	var st unix.Stat_t
-	if unix.Stat(link, &st) == nil && (st.Dev == o.dev && st.Ino == o.ino || o.beneath[guard.FileID{Dev: st.Dev, Ino: st.Ino}]) {
-		return true
+	var st unix.Statx_t
+	if unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_INO|unix.STATX_MNT_ID, &st) == nil {
+		if st.Mask&unix.STATX_MNT_ID != 0 && o.cover != 0 && st.Mnt_id == o.cover {
+			return false
+		}
+		dev := unix.Mkdev(st.Dev_major, st.Dev_minor)
+		if dev == o.dev && st.Ino == o.ino || o.beneath[guard.FileID{Dev: dev, Ino: st.Ino}] {
+			return true
+		}
 	}
 	to, err := os.Readlink(link)
 	return err == nil && o.holds(to)

@@ -18,10 +18,10 @@ import (
 // the time, a shell its history when it ends, npm its ~/.npmrc, git config
 // the .git/config that is covered here. Between the host's rename and the moment
 // when everything inside stands still, the new file can be seen, and used: that
-// window can't be closed, only kept short. What is made sure of is that nobody
-// inside goes on having it: the cover comes back while all stand still, and when
-// it is on, nobody has hold of what lies beneath. Where that can't be shown, the
-// run ends.
+// window can't be closed, only kept short: a first cover goes on at once. What is
+// made sure of is that nobody inside goes on having it: all are stopped, the cover
+// is what was asked for, and nobody has hold of what lies beneath. Where that
+// can't be shown, the run ends.
 
 // settleWait is how long the host may take to put something at the name that
 // it has emptied, as editors do that move the old file away first.
@@ -32,7 +32,11 @@ type mending struct {
 	*boundary
 	halt  *stopped
 	began time.Time
+	since time.Time // when the host made the change, as far as that can be told
 	end   time.Time
+	// early are the covers that are on and not looked at yet, by place.
+	early  map[string]*early
+	runsOn error // why all can't be stopped
 	// gone are the places whose old mounts are given up.
 	gone map[string]bool
 	did  []string
@@ -42,10 +46,13 @@ type mending struct {
 
 // mendAll makes everything as it was, or ends the run and says why.
 func (b *boundary) mendAll(table bool) {
-	if b.same() && !table {
+	m := &mending{boundary: b, began: time.Now(), early: map[string]*early{}, gone: map[string]bool{}, harmless: map[int]guard.MountPoint{}}
+	m.since = m.began
+	differ := b.differing()
+	if len(differ) == 0 && !table {
 		return
 	}
-	m := &mending{boundary: b, began: time.Now(), gone: map[string]bool{}, harmless: map[int]guard.MountPoint{}}
+	m.stopEarly(differ)
 	l := m.mendUntilSame()
 	if l != nil {
 		b.lose(l) // before anybody may go on
@@ -71,27 +78,31 @@ func (m *mending) mendUntilSame() *loss {
 }
 
 // same reports whether every point is what it was.
-func (b *boundary) same() bool {
+func (b *boundary) same() bool { return len(b.differing()) == 0 }
+
+// differing are the points that aren't what they were.
+func (b *boundary) differing() []*point {
+	var list []*point
 	for i := range b.points {
 		if p := &b.points[i]; !p.watched && b.identify(p.path) != p.want {
-			return false
+			list = append(list, p)
 		}
 	}
-	return true
+	return list
 }
 
 // letGo lets everything inside go on, or ends it: who has hold of what he
 // should not have could use it in what time a run takes to end.
 func (m *mending) letGo(mended bool) {
-	switch {
-	case m.halt == nil:
-	case !mended:
+	if !mended && m.halt != nil {
 		m.halt.kill()
-	default:
+	}
+	m.endEarly(mended)
+	if mended && m.halt != nil {
 		m.note(plan.ActionSettled, "")
 		m.halt.letGo()
 	}
-	took := time.Since(m.began)
+	took := time.Since(m.since)
 	for _, path := range m.did {
 		m.emit(event.Event{Kind: event.Boundary, Action: event.Noticed, Target: path, Reason: "cover_restored", Duration: took})
 		m.taker.tell(path, fmt.Sprintf("the host replaced %q during the run; it is kept from the command again, which could have used it for %v",
@@ -101,16 +112,23 @@ func (m *mending) letGo(mended bool) {
 
 // stop stops everything inside, once.
 func (m *mending) stop() error {
-	if m.halt != nil {
-		return nil
-	}
-	var err error
-	m.halt, err = stopInside(m.init)
-	m.end = time.Now().Add(settleWait)
-	if err == nil {
+	if m.halt == nil {
 		m.note(plan.ActionMending, "")
+		m.halt, m.runsOn = stopInside(m.init)
+		m.end = time.Now().Add(settleWait)
 	}
-	return err
+	return m.runsOn
+}
+
+// dateChange dates the host's change by what it has put there: rename(2) and
+// whatever makes something new set its time of change, which nobody can set
+// back, by a clock that may be some milliseconds slow. It takes as long until
+// this side is told, on a busy machine, and the thing could be used meanwhile.
+func (m *mending) dateChange(st *unix.Stat_t) {
+	at := time.Unix(st.Ctim.Unix())
+	if at.Before(m.since) && at.After(m.notify.armed) {
+		m.since = at
+	}
 }
 
 // note writes a step into the journal. That it can't, on a full disk, is no
@@ -226,6 +244,12 @@ func notThere(err unix.Errno) bool { return err == unix.ENOENT || err == unix.EN
 // attempt puts one path right as it is now. It is done, or should be tried
 // again as long as there is time.
 func (m *mending) attempt(p *point, r recipe, late bool) (done bool, err error) {
+	if e := m.early[p.path]; e != nil {
+		delete(m.early, p.path)
+		if confirmed, err := m.confirm(p, r, e); confirmed || err != nil {
+			return err == nil || errors.As(err, &unproved{}), err
+		}
+	}
 	got := m.identify(p.path)
 	switch {
 	case notThere(got.err) && (p.up.readOnly || m.outOfReach(p.path)):

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,7 @@ type names struct {
 	grown  int                        // how many are
 	dirs   map[int][]string           // by watch descriptor
 	buf    []byte
+	armed  time.Time // when the watches were last laid
 }
 
 // nameEvents: a name comes or goes. None of these is an event of the named file
@@ -87,6 +89,7 @@ func inotifyRefusal(knob string, err error) error {
 // mount table; that its mode changes, or that of one on the way to it, is news
 // as well, which the directories above are watched for in a second round.
 func (n *names) arm() error {
+	n.armed = time.Now()
 	for _, w := range n.grows {
 		n.grow(w)
 	}

@@ -92,7 +92,7 @@ func (m *mending) newMounts() *loss {
 		return tableLoss(err)
 	}
 	for _, p := range list {
-		if have, known := m.mounts[p.ID]; known && have.Is(p) {
+		if have, known := m.mounts[p.ID]; known && have.Is(p) || m.isEarly(p.ID) {
 			continue
 		}
 		var l *loss
