@@ -16,25 +16,30 @@ import (
 // record lies elsewhere: where. The launch holds a lock on it.
 const notedDir = "elsewhere"
 
-// maxNote bounds a note, and emptyNote how long one may take to be written.
+// maxNote bounds a note, and halfNote how long one may take to be written. Until
+// then its name begins with halfPrefix: nobody is to see one that says nothing.
 const (
-	maxNote   = 64 << 10
-	emptyNote = time.Minute
+	maxNote    = 64 << 10
+	halfNote   = time.Minute
+	halfPrefix = "."
 )
 
 // NoteRecord leaves in the state directory where the record of a run lies, so
 // that who asks what runs there hears of it. Undo takes the note away, unless
 // the launch left no end: then it is to be found.
 func NoteRecord(state, run, record string) (undo func() error, err error) {
-	path := filepath.Join(state, notedDir, run)
-	f, err := createNote(path)
+	path, half := filepath.Join(state, notedDir, run), filepath.Join(state, notedDir, halfPrefix+run)
+	f, err := createNote(half)
 	if err == nil {
 		err = flock(f, syscall.LOCK_EX)
 		if err == nil {
 			_, err = f.WriteString(record)
 		}
+		if err == nil {
+			err = os.Rename(half, path)
+		}
 		if err != nil {
-			err = errors.Join(err, f.Close(), os.Remove(path))
+			err = errors.Join(err, f.Close(), os.Remove(half))
 		}
 	}
 	if err != nil {
@@ -43,7 +48,7 @@ func NoteRecord(state, run, record string) (undo func() error, err error) {
 	return func() error {
 		err := f.Close()
 		if isOver(record) {
-			err = errors.Join(err, os.Remove(path))
+			err = errors.Join(err, ignoreMissing(os.Remove(path))) // who lists them may have been first
 		}
 		return err
 	}, nil
@@ -81,6 +86,12 @@ func Noted(state string) ([]string, error) {
 	var out []string
 	for _, e := range entries {
 		var record string
+		if strings.HasPrefix(e.Name(), halfPrefix) {
+			if err = removeHalf(filepath.Join(dir, e.Name())); err != nil {
+				break
+			}
+			continue
+		}
 		if record, err = readNoted(filepath.Join(dir, e.Name())); err != nil {
 			break
 		}
@@ -122,16 +133,17 @@ func readNoted(path string) (string, error) {
 		return "", fmt.Errorf("the launch of %q lives, and its record %q isn't there: %w", path, record, err)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", err
-	case record == "" && isYoung(f):
-		return "", nil
 	}
 	return "", ignoreMissing(os.Remove(path))
 }
 
-// isYoung reports whether a note may still be written.
-func isYoung(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && time.Since(info.ModTime()) < emptyNote
+// removeHalf takes away a note that was never finished.
+func removeHalf(path string) error {
+	info, err := os.Lstat(path)
+	if err == nil && time.Since(info.ModTime()) > halfNote {
+		err = os.Remove(path)
+	}
+	return ignoreMissing(err)
 }
 
 func ignoreMissing(err error) error {

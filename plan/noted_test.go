@@ -3,6 +3,8 @@ package plan_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -69,20 +71,54 @@ func TestNoted(t *testing.T) {
 	if undo() != nil || left("c") {
 		t.Error("the note of a record that is gone is still there")
 	}
-	empty := filepath.Join(state, "elsewhere", "d")
+	empty := filepath.Join(state, "elsewhere", ".d")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if want("one that is just being written"); !left("d") {
+	if want("one that is just being written"); !left(".d") {
 		t.Error("it is gone")
 	}
 	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(empty, old, old); err != nil {
 		t.Fatal(err)
 	}
-	if want("one that was never written"); left("d") {
+	if want("one that was never written"); left(".d") {
 		t.Error("it is still there")
 	}
+}
+
+// TestNotedMeanwhile: who asks what runs is in nobody's way.
+func TestNotedMeanwhile(t *testing.T) {
+	t.Parallel()
+	state, record, stop := t.TempDir(), t.TempDir(), make(chan struct{})
+	var asking sync.WaitGroup
+	for range 2 {
+		asking.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, err := plan.Noted(state); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 2000 {
+		undo, err := plan.NoteRecord(state, strconv.Itoa(i), record)
+		if err == nil {
+			err = undo()
+		}
+		if err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(stop)
+	asking.Wait()
 }
 
 func BenchmarkNoteRecord(b *testing.B) {
