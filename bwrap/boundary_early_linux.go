@@ -234,7 +234,9 @@ func (c *calls) coverEarly(e *early) {
 	const flags = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 	switch {
 	case r.kind == showReadOnly:
-		c.add(unix.SYS_OPEN_TREE, uintptr(e.fd), none, unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).keep = true
+		// With all that is mounted beneath: somebody inside may just have put a
+		// directory here that holds covers, which must not come off by this.
+		c.add(unix.SYS_OPEN_TREE, uintptr(e.fd), none, unix.AT_EMPTY_PATH|unix.AT_RECURSIVE|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).keep = true
 		c.place(e.top)
 		c.setFlags(e.top, flags)
 	case e.object.dir:
@@ -267,7 +269,7 @@ func (c *calls) setFlags(fd int, flags uint64) {
 	attr := &unix.MountAttr{Attr_set: flags}
 	at := (*byte)(unsafe.Pointer(attr))
 	c.keep = append(c.keep, at)
-	c.add(unix.SYS_MOUNT_SETATTR, uintptr(fd), c.text(""), unix.AT_EMPTY_PATH, uintptr(unsafe.Pointer(at)), unix.MOUNT_ATTR_SIZE_VER0)
+	c.add(unix.SYS_MOUNT_SETATTR, uintptr(fd), c.text(""), unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, uintptr(unsafe.Pointer(at)), unix.MOUNT_ATTR_SIZE_VER0)
 }
 
 // newTmpfs makes one that is mounted nowhere, fsopen(2), Linux 5.2.
