@@ -389,14 +389,16 @@ static int a_keep(char **v) {
 	int how = !strcmp(v[2], "path") ? O_PATH : O_RDONLY, fd = -1, dir, out;
 	struct stat old, now;
 	char by[64];
-	long long had = 0, left;
+	long long had = 0, seen = 0, left;
 	if (stat(v[0], &old) || wake_up(atol(v[3])) || close(open(v[1], O_WRONLY | O_CREAT, 0644))) return held();
 	dir = S_ISDIR(old.st_mode);
 	for (time_t end = time(NULL) + 4; time(NULL) < end; close(fd), fd = -1) {
 		fd = open(v[0], how);
 		had = clock_ns(CLOCK_MONOTONIC);
-		if (fd < 0 || fstat(fd, &now) || now.st_ino == old.st_ino || access(v[0], W_OK)) continue;
-		break;
+		if (fd < 0 || fstat(fd, &now) || now.st_ino == old.st_ino) continue;
+		if (!access(v[0], W_OK)) break;
+		if (!seen) seen = had;
+		if (had - seen > 1000000000LL) end = 0; /* it came, and was covered before it could be had */
 	}
 	if (fd < 0) { errno = ETIMEDOUT; return held(); }
 	while ((left = had + 1000000000LL - clock_ns(CLOCK_MONOTONIC)) > 0) poll(NULL, 0, left / 1000000 + 1); /* SIGCONT interrupts it */
