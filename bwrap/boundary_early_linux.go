@@ -27,8 +27,8 @@ type early struct {
 	recipe recipe
 	fd     int // of what it lies on
 	object object
-	links  uint64 // 0 for what the host is just replacing
-	top    int    // of what shows, with its mount
+	leaves bool // the host is just replacing it
+	top    int  // of what shows, with its mount
 	cover  identity
 }
 
@@ -102,7 +102,7 @@ const replaceWait = 50 * time.Millisecond
 func (m *mending) replaced(list []*early) bool {
 	all := true
 	for _, e := range list {
-		if e.links == 0 {
+		if e.leaves {
 			all = m.replacedBy(e) && all
 		}
 	}
@@ -121,7 +121,7 @@ func (m *mending) replacedBy(e *early) bool {
 		return !ok
 	}
 	if e.object.dir == (st.Mode&unix.S_IFMT == unix.S_IFDIR) && unix.Dup3(now, e.fd, unix.O_CLOEXEC) == nil {
-		e.object.identity, e.links = identifyFD(now), st.Nlink
+		e.object.identity, e.leaves = identifyFD(now), false
 	}
 	return true
 }
@@ -143,7 +143,7 @@ func (m *mending) bare(p *point, r recipe) *early {
 		unix.Close(fd)
 		return nil
 	}
-	return &early{fd: fd, top: top, recipe: r, links: st.Nlink, object: object{identity: identifyFD(fd), path: p.path, dir: st.Mode&unix.S_IFMT == unix.S_IFDIR}}
+	return &early{fd: fd, top: top, recipe: r, leaves: st.Nlink == 0, object: object{identity: identifyFD(fd), path: p.path, dir: st.Mode&unix.S_IFMT == unix.S_IFDIR}}
 }
 
 // bareStat looks at what a descriptor names: a file or a directory, of a mount
