@@ -88,6 +88,13 @@ func (p *program) resumeRun(ctx context.Context, s *plan.Stored, o runOptions) e
 	if err != nil {
 		return err
 	}
+	// Until then another may have taken it over, and seen its end.
+	if s, err = plan.ReadRecord(s.Path); err == nil {
+		err = canResume(s)
+	}
+	if err != nil {
+		return errors.Join(err, record.Close())
+	}
 	serving, err := launch.ReadServing(launch.DirsAt(s.Container.Dirs))
 	if err != nil {
 		return errors.Join(err, record.Close())

@@ -5,6 +5,8 @@ package container_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,6 +60,35 @@ func TestResumeComesLate(t *testing.T) {
 			if err := os.RemoveAll(let); err != nil {
 				t.Fatal(err)
 			}
+		}
+	})
+}
+
+// TestResumesAtOnce: one takes it over, and the others are told why they don't.
+func TestResumesAtOnce(t *testing.T) {
+	everyEngine(t, func(t *testing.T, l *lab) {
+		p := newPen(t, l)
+		r := p.start(nil, untilGo)
+		r.killSupervisor()
+		p.create(filepath.Join(p.workspace, "go"))
+		r.untilEnded()
+		var all [3]answer
+		var wg sync.WaitGroup
+		for i := range all {
+			wg.Go(func() { all[i] = p.call("resume", "--record", r.record) })
+		}
+		wg.Wait()
+		taken := 0
+		for _, got := range all {
+			switch {
+			case got.code == 7:
+				taken++
+			case !strings.Contains(got.stderr, "not_resumable") && !strings.Contains(got.stderr, "a launch holds it"):
+				t.Errorf("%v", got)
+			}
+		}
+		if taken != 1 {
+			t.Errorf("taken over %d times", taken)
 		}
 	})
 }
