@@ -48,7 +48,6 @@ type Process struct {
 
 	treeState
 
-	deaf chan struct{} // closed when the signals were given back
 	done chan struct{}
 	exit Exit
 	err  error
@@ -148,7 +147,6 @@ func (p *Process) supervise(ctx context.Context) {
 	p.err = p.cleanUp()
 	p.exit = p.result()
 	p.err = errors.Join(p.err, p.writeEnd())
-	<-p.deaf
 	p.closeFDs()
 	close(p.done)
 }
@@ -184,11 +182,9 @@ func (p *Process) cleanUp() error {
 	if err == nil && p.endedItself() {
 		p.draining.Run(p.egress, p.ports.list)
 	}
-	p.deaf = make(chan struct{})
-	go func() {
-		defer close(p.deaf)
-		p.forwarder.Stop() // the runtime lets go of the signals one by one
-	}()
+	// The runtime lets go of the signals one by one, which takes two threads a
+	// while; what comes before it has is for a command that has ended.
+	go p.forwarder.Stop()
 	p.control.close()
 	if p.engine != nil {
 		p.engine.Close()
