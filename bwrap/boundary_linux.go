@@ -114,11 +114,6 @@ func (b *boundary) look(pid int) (err error) {
 	if b.root, err = openOf(pid, "root", unix.O_PATH|unix.O_DIRECTORY); err != nil {
 		return err
 	}
-	// Not an [os.File]: Go's own poller would take the news for itself, which the
-	// kernel gives once for each open file.
-	if b.table, err = openOf(pid, "mountinfo", unix.O_RDONLY); err != nil {
-		return err
-	}
 	if err := b.openNamespaces(pid); err != nil {
 		return err
 	}
@@ -128,6 +123,13 @@ func (b *boundary) look(pid int) (err error) {
 	ups := map[string]identity{} // most of what is covered has neighbours
 	b.lookAt(ups, func(path string) bool { return !b.launch.isLater(path) })
 	if err := <-laid; err != nil {
+		return err
+	}
+	// What has been mounted by now is no news; what the host has changed by now is
+	// found when the stub compares, which comes after this. Not an [os.File]: Go's
+	// own poller would take the news for itself, which the kernel gives once for
+	// each open file.
+	if b.table, err = openOf(pid, "mountinfo", unix.O_RDONLY); err != nil {
 		return err
 	}
 	b.lookAt(ups, b.launch.isLater)
