@@ -76,8 +76,8 @@ const restart = unix.Errno(512)
 // one to deliver, and restart is safe. Which other thread was chosen for a
 // signal that the first one blocks isn't told anywhere. One that is free to
 // take it has done so by the next look. If nobody was, EINTR lets this one:
-// restart could be seen where another was chosen. EINTR is wrong after a stop
-// and where nothing is done, so those wait.
+// restart could be seen where another was chosen, see [watch.alone]. EINTR is
+// wrong after a stop and where nothing is done, so those wait.
 func (s signals) interrupts(before signals, bounded bool) unix.Errno {
 	own := s.own
 	if s.first() {
@@ -88,10 +88,16 @@ func (s signals) interrupts(before signals, bounded bool) unix.Errno {
 		return unix.EINTR
 	case own&^s.blocked != 0:
 		return restart
-	case s.shared&before.shared&^s.blocked&^s.ignored&^(idle&^s.caught) != 0:
+	case s.pendsFor(before) != 0:
 		return unix.EINTR
 	}
 	return 0
+}
+
+// pendsFor are the signals that nobody has taken since the last look, and this
+// thread could.
+func (s signals) pendsFor(before signals) uint64 {
+	return s.shared & before.shared &^ s.blocked &^ s.ignored &^ (idle &^ s.caught)
 }
 
 // watch looks at the signals of a caller that waits. WAIT_KILLABLE_RECV lets
@@ -111,6 +117,9 @@ func (w *watch) look() unix.Errno {
 		return 0
 	}
 	errno := s.interrupts(w.before, w.bounded)
+	if errno == unix.EINTR && !w.bounded && w.alone(s.pendsFor(w.before)) {
+		errno = restart
+	}
 	w.before = s
 	if errno == 0 && s.threads > 1 && stops(w.tid) {
 		if w.bounded {
@@ -119,6 +128,30 @@ func (w *watch) look() unix.Errno {
 		return restart
 	}
 	return errno
+}
+
+// alone reports whether no other thread would take any of these signals. Then
+// this one was chosen: if not when a signal came, when those blocked it who had
+// been (retarget_shared_pending in kernel/signal.c).
+func (w *watch) alone(set uint64) bool {
+	tasks, err := os.ReadDir(procPath(w.tid, "task"))
+	if err != nil {
+		return false
+	}
+	for _, t := range tasks {
+		tid, err := strconv.Atoi(t.Name())
+		if err != nil {
+			return false
+		}
+		if tid == w.tid {
+			continue
+		}
+		if s, ok := signalsOf(tid); !ok || set&^s.blocked != 0 {
+			return false
+		}
+	}
+	s, ok := signalsOf(w.tid)
+	return ok && s.shared&set == set
 }
 
 // stops reports whether the process of a thread stops: the others have, and

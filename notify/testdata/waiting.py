@@ -1,5 +1,5 @@
 # What signals do to a connect that waits: run inside, and without a boundary.
-import errno, os, signal, socket, struct, sys, threading, time
+import ctypes, errno, os, signal, socket, struct, sys, threading, time
 
 
 class Heard(Exception):
@@ -154,6 +154,29 @@ def restarted():
     time.sleep(0.4)
     make_room()
     return ends(pid)
+
+
+def only_one():
+    """All threads but the one that waits block the signal."""
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    signal.siginterrupt(signal.SIGUSR1, False)
+    results, s = [], socket.socket(socket.AF_UNIX)
+    address = struct.pack("H", socket.AF_UNIX) + full_unix.getsockname().encode()
+
+    def waits():  # without Python's own second try
+        libc = ctypes.CDLL(None, use_errno=True)
+        failed = libc.connect(s.fileno(), address, len(address))
+        results.append(errno.errorcode[ctypes.get_errno()] if failed else "connected")
+
+    thread = threading.Thread(target=waits, daemon=True)
+    thread.start()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGUSR1)
+    time.sleep(0.5)
+    make_room()
+    thread.join(5)
+    return ", ".join(results)
 
 
 def stopped(thread=None):
