@@ -24,6 +24,8 @@ type repositories struct {
 	// shared are the hooks paths of the user's and the machine's own
 	// configuration, which hold in every repository.
 	shared []string
+	// templates are what new repositories are made from.
+	templates []string
 	// bares are the git directories that aren't called ".git".
 	bares []string
 }
@@ -262,16 +264,16 @@ func (r *repositories) hooks(named, dir, top string) error {
 	if within(cmpOr(top, dir), at) {
 		return r.keepNamed(p, Dir) // what lies beneath are the checkout's own files
 	}
-	return r.keepHooks(p, at)
+	return r.keepHooks(p, at, Dir)
 }
 
-// keepHooks guards a directory of hooks, at its canonical path too, which is
-// theirs with all that lies in it.
-func (r *repositories) keepHooks(p, canonical string) error {
+// keepHooks guards a directory of hooks, or what else belongs to git as a whole,
+// at its canonical path too.
+func (r *repositories) keepHooks(p, canonical string, usual Kind) error {
 	if r.grantIn(canonical) {
-		return r.guardAt(canonical, r.shown(canonical), Dir)
+		return r.guardAt(canonical, r.shown(canonical), usual)
 	}
-	return r.keepNamed(p, Dir)
+	return r.keepNamed(p, usual)
 }
 
 // keepNamed guards a path from a configuration file, where it can be written

@@ -7,6 +7,7 @@ import "strings"
 type gitConfig struct {
 	hooksPath []string
 	includes  []string // include.path and includeIf.*.path
+	templates []string // init.templateDir
 	worktree  string   // core.worktree
 }
 
@@ -40,6 +41,8 @@ func (c *gitConfig) set(section, key, value string) {
 	case value == "":
 	case section == "core" && key == "hookspath":
 		c.hooksPath = append(c.hooksPath, value)
+	case section == "init" && key == "templatedir":
+		c.templates = append(c.templates, value)
 	case section == "core" && key == "worktree":
 		c.worktree = value
 	case (section == "include" || section == "includeif") && key == "path":

@@ -32,7 +32,13 @@ func (r *repositories) hostConfigs() error {
 	if err := r.take(configOfEnv(r.request.Env), "", 0); err != nil {
 		return err
 	}
-	return r.sharedHooks()
+	if t := r.fromCaller(r.request.Variable("GIT_TEMPLATE_DIR")); t != "" {
+		r.templates = append(r.templates, t)
+	}
+	if err := r.sharedHooks(); err != nil {
+		return err
+	}
+	return r.newRepositories()
 }
 
 // fromCaller is a path of a variable, which starts at the caller's directory;
@@ -67,6 +73,7 @@ func (r *repositories) hostConfig(file string, depth int) error {
 // refuses what is relative.
 func (r *repositories) take(c gitConfig, file string, depth int) error {
 	r.shared = append(r.shared, c.hooksPath...)
+	r.templates = append(r.templates, c.templates...)
 	for _, i := range c.includes {
 		p := r.fromHome(i)
 		switch {
@@ -111,8 +118,30 @@ func (r *repositories) sharedHooks() error {
 		if r.holdsHome(at) {
 			continue // a mistake
 		}
-		if err := r.keepHooks(p, at); err != nil {
+		if err := r.keepHooks(p, at, Dir); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// newRepositories guards what git copies into each repository that it makes,
+// git-init(1), "TEMPLATE DIRECTORY": hooks, which run at the end of a clone
+// already, and configuration.
+func (r *repositories) newRepositories() error {
+	for _, t := range r.templates {
+		p := r.fromHome(t)
+		if !path.IsAbs(p) {
+			continue // it starts at the directory of a later git
+		}
+		for _, name := range r.names.GitDir {
+			at, _, err := r.standsAt(join(p, name))
+			if err != nil {
+				return err
+			}
+			if err := r.keepHooks(join(p, name), at, usualOf(name)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -30,6 +30,10 @@ func TestGitConfigurationOfVariables(t *testing.T) {
 		"parameters":               {env: []string{"GIT_CONFIG_PARAMETERS='a.b'='it'\\''s' 'core.hookspath'='.hooks'"}, want: hooks},
 		"parameters, as once":      {env: []string{"GIT_CONFIG_PARAMETERS='a.b=c' 'core.hookspath=.hooks'"}, want: hooks},
 		"parameters without value": {env: []string{"GIT_CONFIG_PARAMETERS='a.b' 'a.c'= 'core.hookspath'='.hooks'"}, want: hooks},
+		"a template":               {env: []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=init.templateDir", "GIT_CONFIG_VALUE_0={}/ws/tpl"}, want: "read-only ws/tpl/hooks"},
+		"GIT_TEMPLATE_DIR":         {env: []string{"GIT_TEMPLATE_DIR={}/ws/tpl"}, want: "read-only ws/tpl/hooks"},
+		"a template elsewhere":     {env: []string{"GIT_TEMPLATE_DIR={}/tpl"}},
+		"a relative template":      {env: []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=init.templateDir", "GIT_CONFIG_VALUE_0=tpl"}},
 		"no parameters":            {env: []string{"GIT_CONFIG_PARAMETERS='core.hookspath=.hooks"}},
 		"the caller's descriptor":  {env: []string{"GIT_CONFIG_GLOBAL=/proc/self/fd/0", "GIT_CONFIG_SYSTEM=/dev/fd/1"}},
 		"nothing":                  {},
@@ -38,7 +42,7 @@ func TestGitConfigurationOfVariables(t *testing.T) {
 			t.Parallel()
 			tr := newTree(t)
 			tr.repo("ws")
-			tr.files("ws/.hooks/x")
+			tr.files("ws/.hooks/x", "ws/tpl/hooks/post-checkout", "ws/tpl/description", "tpl/hooks/x")
 			tr.write("named", "[core]\n\thooksPath = .hooks\n")
 			tr.write("ws/cfg", "[a]\n")
 			got := show(tr, launch{write: []string{"{workspace}"}, edit: func(tr *tree, _ *policy.Policy, r *guard.Request) {
