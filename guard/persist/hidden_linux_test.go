@@ -228,7 +228,7 @@ func TestFurtherNames(t *testing.T) {
 	root := t.TempDir()
 	w := begun(t, root)
 	list := []string{
-		".claude/skills/x/SKILL.md", ".opencode/plugin/x.js", ".opencode/plugins/x.js", ".pnpmfile.cjs", "bunfig.toml", ".yarn/plugins/x.cjs",
+		".claude/skills/x/SKILL.md", ".opencode/plugin/x.js", ".opencode/plugins/x.js", ".pnpmfile.cjs", ".pnp.cjs", ".dir-locals-2.el", "nix/flake.nix", "nix/shell.nix", "nix/.envrc.local", "bunfig.toml", ".yarn/plugins/x.cjs",
 		".yarn/releases/yarn.cjs", ".exrc", ".nvim.lua", ".vimrc", "x.code-workspace", ".zed/tasks.json", ".zed/settings.json", ".kiro/settings/mcp.json",
 		".kiro/hooks/x", ".roo/mcp.json", ".windsurf/hooks.json", ".amazonq/mcp.json", ".mise/config.toml", "mise/config.toml", ".tool-versions",
 		".pre-commit-config.yaml", "lefthook.yml", ".lefthook/pre-push/x", ".ssh/rc", ".tmux.conf", ".dir-locals.el", ".helix/languages.toml", ".gdbinit",

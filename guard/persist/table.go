@@ -98,15 +98,20 @@ func labelOf(name string) string {
 func furtherNames() map[string][]string {
 	return map[string][]string{
 		scripts: {"package.json"},
+		// direnv-stdlib(1): what an .envrc names that was approved once ("use
+		// flake", "use nix", "source_env") runs as it is when the directory is
+		// entered.
+		direnv: {"flake.nix", "shell.nix", "devenv.nix", ".envrc.local"},
 		// npm-config(7): "script-shell", "node-options" and "git" name what is run.
 		npm: {".npmrc"},
 		// yarnpkg.com/configuration/yarnrc: yarnPath is run in place of yarn
 		// itself, plugins are loaded by each command. Version 1 has yarn-path.
 		yarn: {".yarnrc.yml", ".yarnrc", ".yarn/plugins", ".yarn/releases"},
-		// pnpm.io/pnpmfile: its hooks are called by pnpm install. bun.com/docs,
+		// pnpm.io/pnpmfile: its hooks are called by pnpm install.
+		// yarnpkg.com/features/pnp: loaded before each script. bun.com/docs,
 		// bunfig.toml: "preload" is run before each script. Maven loads
 		// .mvn/extensions.xml (maven.apache.org, "Configuring Apache Maven").
-		packageHooks: {".pnpmfile.cjs", ".pnpmfile.mjs", "bunfig.toml", ".mvn", ".config/pip", "pip.conf"},
+		packageHooks: {".pnpmfile.cjs", ".pnpmfile.mjs", ".pnp.cjs", ".pnp.loader.mjs", "bunfig.toml", ".mvn", ".config/pip", "pip.conf"},
 		// doc.rust-lang.org/cargo, "Configuration": build.rustc-wrapper, runner and
 		// linker; rustup: "path" of a toolchain file names the compiler itself.
 		cargo: {".cargo/config.toml", ".cargo/config", "rust-toolchain.toml", "rust-toolchain"},
@@ -132,7 +137,7 @@ func furtherNames() map[string][]string {
 		editorTasks: {".zed/tasks.json", ".zed/debug.json", ".idea"},
 		editors: {
 			".zed", ".helix", ".config/helix", ".exrc", ".nvimrc", ".nvim.lua", ".vimrc", ".vim", ".config/nvim", ".emacs", ".emacs.d", ".config/emacs",
-			".dir-locals.el", ".vscode/settings.json",
+			".dir-locals.el", ".dir-locals-2.el", ".vscode/settings.json",
 		},
 		// code.claude.com/docs, "Skills": commands in a skill are run when it is
 		// used; opencode.ai/docs/plugins: loaded at start; kiro.dev/docs/hooks;
