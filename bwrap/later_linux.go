@@ -2,7 +2,9 @@ package bwrap
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -18,11 +20,28 @@ import (
 // the kernel lets all processors pass by before it has done that (umount(2)
 // waits for RCU), which nobody needs to wait for.
 func (b *boundary) mountLater() error {
-	list := b.launch.later
-	if len(list) == 0 {
-		close(b.helped)
-		return nil
+	var helpers sync.WaitGroup
+	defer func() {
+		go func() {
+			helpers.Wait()
+			close(b.helped)
+		}()
+	}()
+	for list := range slices.Chunk(b.launch.later, atOnce) {
+		gone := make(chan struct{})
+		helpers.Go(func() { <-gone })
+		if err := b.mountSome(list, gone); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// atOnce is how many covers one helper mounts. Each takes two descriptors
+// meanwhile, beside the one that the guard holds, and a process may have few.
+const atOnce = 64
+
+func (b *boundary) mountSome(list []later, gone chan<- struct{}) error {
 	e := &errand{}
 	e.add(unix.SYS_SETNS, uintptr(b.userNS), unix.CLONE_NEWUSER)
 	trees := e.layOut(list)
@@ -30,13 +49,13 @@ func (b *boundary) mountLater() error {
 	for i := range list {
 		fd, err := list[i].open(b.root)
 		if err != nil {
-			close(b.helped)
+			close(gone)
 			return laterRefusal(list[i].path, err)
 		}
 		defer unix.Close(fd)
 		e.cover(&list[i], trees[i], uintptr(fd))
 	}
-	if err := e.run(b.helped); err != nil {
+	if err := e.run(gone); err != nil {
 		return laterRefusal(list[0].path, err)
 	}
 	return nil
