@@ -34,9 +34,8 @@ type call struct {
 // is this list and nothing of Go: no other thread, no stack to grow, no
 // garbage to collect.
 type calls struct {
-	list  []*call
-	keep  []*byte // what the arguments point to
-	flags uintptr // of clone(2)
+	list []*call
+	keep []*byte // what the arguments point to
 }
 
 func (c *calls) add(nr uintptr, arg ...uintptr) *call {
@@ -55,15 +54,6 @@ func (c *calls) text(s string) uintptr {
 
 // run makes the calls, and answers the error of the first that fails.
 func (c *calls) run() error {
-	pid, err := c.start()
-	if err != nil {
-		return err
-	}
-	return c.wait(pid)
-}
-
-// start begins to make the calls.
-func (c *calls) start() (pid int, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var all, before unix.Sigset_t
@@ -72,23 +62,18 @@ func (c *calls) start() (pid int, err error) {
 	}
 	// A signal's handler is Go, and so must not run in the child.
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &before); err != nil {
-		return 0, err
+		return err
 	}
-	child, errno := forkCallsChild(c.list, c.flags)
-	err = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
+	pid, errno := forkCallsChild(c.list)
+	err := unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
 	runtime.KeepAlive(c)
 	if errno != 0 {
-		return 0, fmt.Errorf("cannot fork: %w", errno)
+		return fmt.Errorf("cannot fork: %w", errno)
 	}
-	if err != nil {
-		reap(int(child), nil)
-	}
-	return int(child), err
-}
-
-// wait answers the error of the first call that failed.
-func (*calls) wait(pid int) error {
-	switch ws := reap(pid, nil); {
+	ws := reap(int(pid), nil)
+	switch {
+	case err != nil:
+		return err
 	case !ws.Exited():
 		return fmt.Errorf("the helper %s", how(ws))
 	case ws.ExitStatus() != 0:
@@ -102,8 +87,8 @@ func (*calls) wait(pid int) error {
 //
 //go:norace
 //go:nosplit
-func forkCallsChild(list []*call, flags uintptr) (pid uintptr, errno syscall.Errno) {
-	pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, flags|uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+func forkCallsChild(list []*call) (pid uintptr, errno syscall.Errno) {
+	pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 	if pid != 0 || errno != 0 {
 		return pid, errno
 	}

@@ -124,7 +124,7 @@ func TestEarlyCovers(t *testing.T) {
 		p := &m.points[i]
 		r := m.launch.recipes[p.path]
 		e := m.early[p.path]
-		if got := m.identify(p.path); got != e.cover || !got.covers(e.object.identity, r) {
+		if got := m.identify(p.path); got.mount != e.mount || !got.covers(e.object.identity, r) {
 			t.Errorf("%s: %+v over %+v", p.path, got, e.object.identity)
 		}
 		if l := m.newMounts(); l != nil {
@@ -178,7 +178,7 @@ func TestEarlyCoversMoved(t *testing.T) {
 		if err := os.Rename(p.path, to); err != nil {
 			t.Fatal(err)
 		}
-		if got := m.identify(to); got != e.cover {
+		if got := m.identify(to); got.mount != e.mount {
 			t.Errorf("%s: the cover didn't go along: %+v", to, got)
 		}
 		want := e.object.identity
@@ -222,7 +222,7 @@ func TestHolderThroughCover(t *testing.T) {
 	if !o.is(link(through)) || !o.is(link(fd)) {
 		t.Error("without a cover it makes no difference")
 	}
-	o.cover = m.early[dir+"/file"].cover.mount
+	o.cover = m.early[dir+"/file"].mount
 	if o.is(link(through)) || !o.is(link(fd)) {
 		t.Errorf("through the cover: %v, beneath: %v", o.is(link(through)), o.is(link(fd)))
 	}

@@ -36,7 +36,8 @@ type mending struct {
 	end   time.Time
 	// early are the covers that are on and not looked at yet, by place.
 	early  map[string]*early
-	runsOn error // why all can't be stopped
+	bare   []*point // what may still be covered before all stand
+	runsOn error    // why all can't be stopped
 	// gone are the places whose old mounts are given up.
 	gone map[string]bool
 	did  []string
@@ -114,7 +115,7 @@ func (m *mending) letGo(mended bool) {
 func (m *mending) stop() error {
 	if m.halt == nil {
 		m.note(plan.ActionMending, "")
-		m.halt, m.runsOn = stopInside(m.init)
+		m.halt, m.runsOn = stopMeanwhile(m.init, m.coverEarly)
 		m.end = time.Now().Add(settleWait)
 	}
 	return m.runsOn

@@ -19,8 +19,9 @@ type stopped struct {
 	list []*halted // parents first
 	byID map[int]*halted
 	// threads are how they stood, by thread; rounds, how often they were stopped anew.
-	threads map[int]*stood
-	rounds  int
+	threads   map[int]*stood
+	rounds    int
+	meanwhile func()
 }
 
 // halted is one process that was sent SIGSTOP.
@@ -39,14 +40,21 @@ const stopWait = 2 * time.Second
 // stand. A parent is stopped before its children, so that it doesn't see them
 // stop, which shells would take for job control. Those of whom it can't be
 // shown that they stand come with the error.
-func stopInside(initPID int) (*stopped, error) {
-	s := &stopped{init: initPID, byID: map[int]*halted{}}
-	return s, s.stand()
+func stopInside(initPID int) (*stopped, error) { return stopMeanwhile(initPID, func() {}) }
+
+// stopMeanwhile is stopInside that does something else again and again until all
+// stand.
+func stopMeanwhile(initPID int, do func()) (*stopped, error) {
+	s := &stopped{init: initPID, byID: map[int]*halted{}, meanwhile: do}
+	err := s.stand()
+	s.meanwhile = func() {}
+	return s, err
 }
 
 // stand waits until all stand, and remembers how.
 func (s *stopped) stand() error {
 	for end := time.Now().Add(stopWait); ; {
+		s.meanwhile()
 		found := s.round(s.init)
 		if !found && s.still() && s.remember() && s.stood() {
 			return nil
@@ -65,6 +73,7 @@ func (s *stopped) stand() error {
 func (s *stopped) round(parent int) (found bool) {
 	for _, pid := range childrenOfAll(parent) {
 		if s.byID[pid] == nil {
+			s.meanwhile()
 			h := halt(parent, pid)
 			found = true
 			if h == nil {
