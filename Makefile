@@ -22,7 +22,8 @@ TAGS := urfave_cli_no_docs,nethttpomithttp2
 # which saves 430 kB. (TLS is spoken to a parent proxy and to engines alone.)
 COLD := archive/tar crypto/tls/... crypto/x509/... encoding/asn1 encoding/json github.com/goccy/... \
 	github.com/moby/... github.com/tailscale/... math/big mime/... regexp/... text/template/... \
-	pinfold/container/engine pinfold/container/image pinfold/doctor pinfold/hostgit
+	pinfold/container pinfold/container/engine pinfold/container/image pinfold/container/launch \
+	pinfold/doctor pinfold/hostgit pinfold/recover pinfold/seatbelt
 
 build: ## build the stub and the static bin/pinfold
 	@scripts/setup go
