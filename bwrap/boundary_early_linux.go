@@ -3,7 +3,6 @@ package bwrap
 import (
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"unsafe"
@@ -100,12 +99,11 @@ func (m *mending) mountEarly(e *early, r recipe) error {
 		tree = x.add(unix.SYS_OPEN_TREE, uintptr(e.fd), none, unix.AT_EMPTY_PATH|unix.AT_RECURSIVE|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	}
 	attr := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
-	x.addOf(tree, unix.SYS_MOUNT_SETATTR, 0, none, unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, uintptr(unsafe.Pointer(attr)), unix.MOUNT_ATTR_SIZE_VER0)
+	x.addOf(tree, unix.SYS_MOUNT_SETATTR, 0, none, unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, x.pointer(unsafe.Pointer(attr)), unix.MOUNT_ATTR_SIZE_VER0)
 	st := &unix.Statx_t{}
-	x.addOf(tree, unix.SYS_STATX, 0, none, unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, uintptr(unsafe.Pointer(st)))
+	x.addOf(tree, unix.SYS_STATX, 0, none, unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, x.pointer(unsafe.Pointer(st)))
 	x.addOf(tree, unix.SYS_MOVE_MOUNT, 0, none, uintptr(e.fd), none, unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	err := x.run(e.gone)
-	runtime.KeepAlive(attr)
 	if st.Mask&unix.STATX_MNT_ID != 0 {
 		e.mount = st.Mnt_id
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -101,4 +102,35 @@ func TestErrandsAmongOthers(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// TestErrandPointer: what a call writes to is still there when the stack has
+// moved meanwhile.
+func TestErrandPointer(t *testing.T) {
+	t.Parallel()
+	done := make(chan uint64)
+	go func() { // with a stack that is small yet
+		e, st := &errand{}, &unix.Statx_t{}
+		e.add(unix.SYS_STATX, at0cwd, e.text("/"), 0, unix.STATX_INO, e.pointer(unsafe.Pointer(st)))
+		growStack(100)
+		if err := ran(t, e); err != nil {
+			t.Error(err)
+		}
+		done <- st.Ino
+	}()
+	if ino := <-done; ino == 0 {
+		t.Error("nothing was written to the place that the call was given")
+	}
+}
+
+//go:noinline
+func growStack(deep int) (sum int) {
+	var room [1 << 10]byte
+	if deep > 0 {
+		sum = growStack(deep - 1)
+	}
+	for i := range room {
+		sum += int(room[i]) + i
+	}
+	return sum
 }

@@ -16,8 +16,8 @@ import (
 // begin, so an errand is short. See [calls] for why it takes a child.
 type errand struct {
 	list []single
-	of   []int   // by call, whose answer is its first argument; -1 for none
-	keep []*byte // what the arguments point to
+	of   []int            // by call, whose answer is its first argument; -1 for none
+	keep []unsafe.Pointer // what the arguments point to
 }
 
 // single is one system call. Its layout is known to vforkSteps.
@@ -51,8 +51,14 @@ func (e *errand) addOf(of int, nr uintptr, arg ...uintptr) int {
 // text is a string for an argument. It stays where it is as long as the errand.
 func (e *errand) text(s string) uintptr {
 	b := append([]byte(s), 0)
-	e.keep = append(e.keep, &b[0])
-	return uintptr(unsafe.Pointer(&b[0]))
+	return e.pointer(unsafe.Pointer(&b[0]))
+}
+
+// pointer is an address for an argument. What it points to stays where it is as
+// long as the errand: what isn't kept may lie on a stack, which moves as it grows.
+func (e *errand) pointer(p unsafe.Pointer) uintptr {
+	e.keep = append(e.keep, p)
+	return uintptr(p)
 }
 
 func (e *errand) mount(source, target, kind string, flags uintptr, data string) {
