@@ -116,7 +116,7 @@ func mendingOf(t *testing.T, dir string, init int) *mending {
 func TestEarlyCovers(t *testing.T) {
 	t.Parallel()
 	dir, m := earlyLab(t)
-	m.stopEarly(m.differing())
+	m.stopEarly()
 	if m.runsOn != nil || len(m.early) != len(m.points) {
 		t.Fatalf("%v, %d early covers", m.runsOn, len(m.early))
 	}
@@ -164,7 +164,7 @@ func shows(t *testing.T, m *mending, path, want string, mode uint32) {
 func TestEarlyCoversMoved(t *testing.T) {
 	t.Parallel()
 	dir, m := earlyLab(t)
-	m.stopEarly(m.differing())
+	m.stopEarly()
 	for i := range m.points {
 		p := &m.points[i]
 		e := m.early[p.path]
@@ -211,7 +211,7 @@ func TestHolderThroughCover(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	m.stopEarly(m.differing())
+	m.stopEarly()
 	through, err := openInside(m.root, dir+"/file")
 	if err != nil {
 		t.Fatal(err)

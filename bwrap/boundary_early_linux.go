@@ -41,33 +41,47 @@ func (e *early) is(id int) bool { return e.mount != 0 && e.mount == uint64(id) }
 // covered when all stand, as it is where the kernel hasn't got the calls
 // (mount_setattr(2), Linux 5.12).
 //
-// The kernel tells that it has taken a cover off before the name leads to the
-// new thing, up to some milliseconds. What is bare till then is of no use to
-// anybody, so all are being stopped and it is looked again in between.
-func (m *mending) stopEarly(points []*point) {
-	for _, p := range points {
-		if _, ok := m.launch.recipes[p.path]; ok && m.identify(filepath.Dir(p.path)) == p.up {
-			m.bare = append(m.bare, p)
-		}
+// To send a signal takes less time than to mount, so those that a signal stops
+// are sent it first. The kernel tells that it has taken a cover off before the
+// name leads to the new thing, up to some milliseconds; what is bare till then is
+// of no use to anybody. So it is looked again and again while all are stopped.
+func (m *mending) stopEarly() {
+	for m.next < len(m.points) && len(m.bare) == 0 {
+		m.lookNext()
 	}
-	if m.coverEarly(); len(m.bare)+len(m.early) > 0 {
+	if len(m.bare) > 0 {
 		_ = m.stop() // whoever mends a point is told
 	}
 	m.bare = nil
 }
 
+// lookNext looks whether something lies bare at the next point.
+func (m *mending) lookNext() {
+	p := &m.points[m.next]
+	m.next++
+	if _, ok := m.launch.recipes[p.path]; !ok || p.watched || m.identify(p.path) == p.want || m.identify(filepath.Dir(p.path)) != p.up {
+		return
+	}
+	if fd, _, ok := m.openBare(p); ok {
+		unix.Close(fd)
+		m.bare = append(m.bare, p)
+	}
+}
+
 // coverEarly covers what can be covered now, and leaves what the host is just
 // replacing.
 func (m *mending) coverEarly() {
+	for m.next < len(m.points) {
+		m.lookNext()
+	}
 	m.bare = slices.DeleteFunc(m.bare, func(p *point) bool {
-		fd, err := openInside(m.root, p.path)
-		if err != nil {
+		fd, st, ok := m.openBare(p)
+		if !ok {
 			return true
 		}
-		st, ok := bareStat(fd, p.up.mount)
-		if !ok || st.Nlink == 0 {
+		if st.Nlink == 0 {
 			unix.Close(fd)
-			return !ok
+			return false
 		}
 		e := &early{fd: fd, object: object{identity: identifyFD(fd), path: p.path, dir: st.Mode&unix.S_IFMT == unix.S_IFDIR}, gone: make(chan struct{})}
 		m.early[p.path] = e
@@ -76,12 +90,21 @@ func (m *mending) coverEarly() {
 	})
 }
 
-// bareStat looks at what a descriptor names: a file or a directory, of a mount
-// that is known.
-func bareStat(fd int, mount uint64) (st unix.Stat_t, ok bool) {
-	id, err := identifyFD(fd), unix.Fstat(fd, &st)
+// openBare opens what lies bare at a path: a file or a directory, in what the
+// path has lain in.
+func (m *mending) openBare(p *point) (fd int, st unix.Stat_t, ok bool) {
+	fd, err := openInside(m.root, p.path)
+	if err != nil {
+		return -1, st, false
+	}
+	id := identifyFD(fd)
+	err = unix.Fstat(fd, &st)
 	kind := st.Mode & unix.S_IFMT
-	return st, err == nil && id.err == 0 && id.mount == mount && mount != 0 && (kind == unix.S_IFREG || kind == unix.S_IFDIR)
+	if err != nil || id.err != 0 || id.mount != p.up.mount || id.mount == 0 || kind != unix.S_IFREG && kind != unix.S_IFDIR {
+		unix.Close(fd)
+		return -1, st, false
+	}
+	return fd, st, true
 }
 
 // mountEarly makes one early cover, and notes which mount it is.

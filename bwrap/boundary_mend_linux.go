@@ -37,6 +37,7 @@ type mending struct {
 	// early are the covers that are on and not looked at yet, by place.
 	early  map[string]*early
 	bare   []*point // what may still be covered before all stand
+	next   int      // the first point that wasn't looked at for that
 	runsOn error    // why all can't be stopped
 	// gone are the places whose old mounts are given up.
 	gone map[string]bool
@@ -49,11 +50,10 @@ type mending struct {
 func (b *boundary) mendAll(table bool) {
 	m := &mending{boundary: b, began: time.Now(), early: map[string]*early{}, gone: map[string]bool{}, harmless: map[int]guard.MountPoint{}}
 	m.since = m.began
-	differ := b.differing()
-	if len(differ) == 0 && !table {
+	if m.next = b.firstDiffering(); m.next == len(b.points) && !table {
 		return
 	}
-	m.stopEarly(differ)
+	m.stopEarly()
 	l := m.mendUntilSame()
 	if l != nil {
 		b.lose(l) // before anybody may go on
@@ -79,17 +79,15 @@ func (m *mending) mendUntilSame() *loss {
 }
 
 // same reports whether every point is what it was.
-func (b *boundary) same() bool { return len(b.differing()) == 0 }
+func (b *boundary) same() bool { return b.firstDiffering() == len(b.points) }
 
-// differing are the points that aren't what they were.
-func (b *boundary) differing() []*point {
-	var list []*point
+func (b *boundary) firstDiffering() int {
 	for i := range b.points {
 		if p := &b.points[i]; !p.watched && b.identify(p.path) != p.want {
-			list = append(list, p)
+			return i
 		}
 	}
-	return list
+	return len(b.points)
 }
 
 // letGo lets everything inside go on, or ends it: who has hold of what he

@@ -31,6 +31,9 @@ type halted struct {
 	stood   bool // it was seen to stand, which only a signal or a tracer's end ends
 }
 
+// lookEach is how many are stopped before something else is done.
+const lookEach = 16
+
 // stopWait bounds how long the processes may take to stand still.
 const stopWait = 2 * time.Second
 
@@ -54,8 +57,8 @@ func stopMeanwhile(initPID int, do func()) (*stopped, error) {
 // stand waits until all stand, and remembers how.
 func (s *stopped) stand() error {
 	for end := time.Now().Add(stopWait); ; {
-		s.meanwhile()
 		found := s.round(s.init)
+		s.meanwhile()
 		if !found && s.still() && s.remember() && s.stood() {
 			return nil
 		}
@@ -73,7 +76,9 @@ func (s *stopped) stand() error {
 func (s *stopped) round(parent int) (found bool) {
 	for _, pid := range childrenOfAll(parent) {
 		if s.byID[pid] == nil {
-			s.meanwhile()
+			if len(s.list)%lookEach == lookEach-1 {
+				s.meanwhile()
+			}
 			h := halt(parent, pid)
 			found = true
 			if h == nil {
