@@ -68,3 +68,37 @@ func TestMountsThatGo(t *testing.T) {
 		t.Errorf("the sandbox's own went: %v", l)
 	}
 }
+
+// TestNewMountsKnowsWhatWasMended: a cover that mending has put on is no mount of
+// the host's, noted in the table or not.
+func TestNewMountsKnowsWhatWasMended(t *testing.T) {
+	t.Parallel()
+	root, err := openDir("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := openOf(unix.Getpid(), "mountinfo", unix.O_RDONLY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeAll([]int{root, table}) })
+	b := &boundary{root: root, table: table, userNS: -1, mountNS: -1, mounts: map[int]seenMount{}}
+	cover := point{path: "/proc", want: b.identify("/proc")}
+	b.points = []point{cover}
+	list, err := b.readTable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range list {
+		if uint64(m.ID) != cover.want.mount {
+			b.mounts[m.ID] = seenMount{m, false}
+		}
+	}
+	if l := (&mending{boundary: b}).newMounts(); l != nil {
+		t.Errorf("what was mended: %v", l)
+	}
+	b.points[0].want.mount++
+	if l := (&mending{boundary: b}).newMounts(); l == nil || l.code != "late_mount" {
+		t.Errorf("what the host has mounted: %v", l)
+	}
+}

@@ -85,14 +85,15 @@ func (b *boundary) readTable() ([]guard.MountPoint, error) {
 }
 
 // newMounts judges what the host has mounted since the last look, and takes off
-// inside what must not show there.
+// inside what must not show there. What was mended just now isn't the host's,
+// though nobody has noted it yet where the host has bared something else meanwhile.
 func (m *mending) newMounts() *loss {
 	list, err := m.readTable()
 	if err != nil {
 		return tableLoss(err)
 	}
 	for _, p := range list {
-		if have, known := m.mounts[p.ID]; known && have.Is(p) || m.isEarly(p.ID) {
+		if have, known := m.mounts[p.ID]; known && have.Is(p) || m.isEarly(p.ID) || m.isMended(p) {
 			continue
 		}
 		var l *loss
