@@ -18,6 +18,8 @@ func (s *launcher) again(cause error) bool {
 	switch {
 	case !ok || s.o.Again == nil || s.monitor == nil || s.used.OOMKills > 0:
 		return false
+	case r.Code == codeLater && unix.Getuid() == 0:
+		return s.o.Again(Failed) // bubblewrap can't keep the devices' modes
 	case r.Code == codeLater:
 		if forbidden(r.Err) {
 			s.o.Ahead.rememberWhole()

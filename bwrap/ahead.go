@@ -62,7 +62,7 @@ func (a *Ahead) look() (Machine, error) {
 		return Machine{}, err
 	}
 	m, err := Probe(a.ctx, plan.Tool{Path: found, Version: version})
-	m.Whole = knownWhole(known)
+	m.Whole = m.UID != 0 && knownWhole(known)
 	return m, err
 }
 

@@ -101,7 +101,7 @@ func (b *boundary) lay(p *Process) (err error) {
 	if b.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return err
 	}
-	b.points = pointsOf(p.launch.Setup.Checks)
+	b.points = pointsOf(p.launch)
 	if b.notify, err = watchNames(hostPaths(b.points), p.launch.Watches); err != nil {
 		return err
 	}

@@ -26,13 +26,23 @@ type identity struct {
 	readOnly bool
 }
 
-// pointsOf are the paths that the stub compares.
-func pointsOf(checks []wire.Check) []point {
-	points := make([]point, 0, len(checks))
-	for _, c := range checks {
-		points = append(points, point{path: c.Path, kind: c.Kind})
+// pointsOf are the paths that the stub compares, but for those that nobody could
+// change afterwards.
+func pointsOf(l *Launch) []point {
+	points := make([]point, 0, len(l.Setup.Checks))
+	for _, c := range l.Setup.Checks {
+		if !l.private(c.Path) {
+			points = append(points, point{path: c.Path, kind: c.Kind})
+		}
 	}
 	return points
+}
+
+// private reports whether a path lies in the sandbox's own /proc, with nothing of
+// the host's in it: then what the host mounts doesn't show there, nor does it
+// move anything.
+func (l *Launch) private(path string) bool {
+	return isBelow(path, "/proc") && l.isLater("/proc/sys")
 }
 
 // hostPaths are the points that lie on file systems of the host. The others

@@ -28,11 +28,15 @@ func (b *boundary) firstTable() error {
 	if err != nil {
 		return err
 	}
-	b.mounts = map[int]seenMount{}
+	b.mounts = make(map[int]seenMount, len(list))
+	top := make(map[string]uint64, len(b.points)) // as they were looked at just now
+	for i := range b.points {
+		top[b.points[i].path] = b.points[i].want.mount
+	}
 	ours := b.planned()
 	for _, m := range list {
 		had := b.judge != nil && b.judge.Had(m)
-		own := !had && ours(m.Path) && b.shows(m)
+		own := !had && ours(m.Path) && (top[m.Path] == uint64(m.ID) || b.launch.private(m.Path) || b.shows(m))
 		b.mounts[m.ID] = seenMount{m, own}
 		if had || own {
 			continue

@@ -82,7 +82,15 @@ func (b *builder) bind(p string, id guard.FileID, access guard.Access, kind guar
 // of that can't be known ahead.
 func (b *builder) ownReadOnly(e ProcEntry, rule guard.Rule) {
 	b.bind(e.Path, guard.FileID{Ino: e.ID.Ino}, guard.ReadOnly, kindOf(e), rule)
+	b.ops-- // for root they are many, and none of them is the policy's
 	b.mayBeLater(later{path: e.Path, own: true, dir: e.Dir}, true)
+}
+
+// keepDevice makes one of bubblewrap's devices unwritable, but for what is
+// written to the device.
+func (b *builder) keepDevice(d ProcEntry) {
+	b.later = append(b.later, later{path: d.Path, device: true})
+	b.check(wire.Check{Kind: wire.CheckBind, Path: d.Path, Dev: d.ID.Dev, Ino: d.ID.Ino, ReadOnly: true})
 }
 
 // private mounts a writable tmpfs that nobody else sees.

@@ -136,7 +136,8 @@ func whole(t *testing.T, l *bwrap.Launch) result {
 	defer ours.Close()
 	_, err = ours.Write(wire.EncodeSignal(wire.Go)) // waits in the socket
 	must(t, err)
-	setup := fileOf(t, wire.EncodeSetup(&l.Setup))
+	byHand := bwrap.ByHand(l)
+	setup := fileOf(t, wire.EncodeSetup(&byHand))
 	_, err = unix.FcntlInt(setup.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK)
 	must(t, err)
 	files := []*os.File{setup, theirs}

@@ -13,6 +13,7 @@ import (
 type later struct {
 	path    string
 	own     bool // what stands there, unwritable, and nothing in its place
+	device  bool // the same, where bubblewrap has mounted it
 	dir     bool
 	mode    uint32
 	content []byte
@@ -53,6 +54,8 @@ func (l *Launch) handed() []Datum {
 // list in one piece.
 func (l *later) operations() [][]string {
 	switch {
+	case l.device:
+		return nil // bubblewrap could, and not leave it a device
 	case l.own:
 		return [][]string{{"--ro-bind", l.path, l.path}}
 	case l.dir:

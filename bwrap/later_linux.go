@@ -27,39 +27,84 @@ func (b *boundary) mountLater() error {
 			close(b.helped)
 		}()
 	}()
-	for list := range slices.Chunk(b.launch.later, atOnce) {
+	run := func(e *errand, of string) error {
 		gone := make(chan struct{})
 		helpers.Go(func() { <-gone })
-		if err := b.mountSome(list, gone); err != nil {
+		if err := e.run(gone); err != nil {
+			return laterRefusal(of, err)
+		}
+		return nil
+	}
+	kept, covers := b.launch.splitLater()
+	for list := range slices.Chunk(covers, atOnce) {
+		if err := b.mountCovers(list, kept, run); err != nil {
 			return err
 		}
+		kept = nil
 	}
-	return nil
+	if len(kept) == 0 {
+		return nil
+	}
+	e := &errand{}
+	e.add(unix.SYS_SETNS, uintptr(b.userNS), unix.CLONE_NEWUSER)
+	e.add(unix.SYS_SETNS, uintptr(b.mountNS), unix.CLONE_NEWNS)
+	e.keepAll(kept)
+	return run(e, kept[0].path)
+}
+
+// splitLater are what stays as it is, but for being unwritable, and the covers.
+func (l *Launch) splitLater() (kept, covers []later) {
+	for i := range l.later {
+		if l.later[i].own || l.later[i].device {
+			kept = append(kept, l.later[i])
+		} else {
+			covers = append(covers, l.later[i])
+		}
+	}
+	return kept, covers
 }
 
 // atOnce is how many covers one helper mounts. Each takes two descriptors
 // meanwhile, beside the one that the guard holds, and a process may have few.
 const atOnce = 64
 
-func (b *boundary) mountSome(list []later, gone chan<- struct{}) error {
+// mountCovers mounts covers, and before those what is kept.
+func (b *boundary) mountCovers(list, kept []later, run func(*errand, string) error) error {
 	e := &errand{}
 	e.add(unix.SYS_SETNS, uintptr(b.userNS), unix.CLONE_NEWUSER)
 	trees := e.layOut(list)
 	e.add(unix.SYS_SETNS, uintptr(b.mountNS), unix.CLONE_NEWNS)
+	e.keepAll(kept)
 	for i := range list {
 		fd, err := list[i].open(b.root)
 		if err != nil {
-			close(gone)
 			return laterRefusal(list[i].path, err)
 		}
 		defer unix.Close(fd)
-		e.cover(&list[i], trees[i], uintptr(fd))
+		e.addOf(trees[i], unix.SYS_MOVE_MOUNT, 0, e.text(""), uintptr(fd), e.text(""), unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	}
-	if err := e.run(gone); err != nil {
-		return laterRefusal(list[0].path, err)
-	}
-	return nil
+	return run(e, list[0].path)
 }
+
+// keepAll makes unwritable what is the sandbox's own /proc and /dev. Nobody else
+// can put anything at a path there.
+func (e *errand) keepAll(list []later) {
+	empty := e.text("")
+	for i := range list {
+		l, path := &list[i], e.text(list[i].path)
+		flags := uintptr(remount | unix.MS_NOEXEC)
+		if l.own {
+			flags |= unix.MS_NODEV
+			tree := e.add(unix.SYS_OPEN_TREE, at0cwd, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
+			e.addOf(tree, unix.SYS_MOVE_MOUNT, 0, empty, at0cwd, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
+			e.addOf(tree, unix.SYS_CLOSE)
+		}
+		e.add(unix.SYS_MOUNT, empty, path, empty, flags, empty)
+	}
+}
+
+// remount makes a mount unwritable, and nothing of what it is on.
+const remount = unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY | unix.MS_NOSUID
 
 // bench is where the tmpfs is mounted that all covers come from: a directory
 // that every root has, in a namespace of the helper's own.
@@ -75,11 +120,9 @@ func (e *errand) layOut(list []later) (trees []int) {
 	for i := range list {
 		e.layOutOne(&list[i], e.text(benchName(i)))
 	}
-	e.mount("", bench, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "")
+	e.mount("", bench, "", remount|unix.MS_NODEV, "")
 	for i := range list {
-		if trees = append(trees, -1); !list[i].own {
-			trees[i] = e.add(unix.SYS_OPEN_TREE, at0cwd, e.text(benchName(i)), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
-		}
+		trees = append(trees, e.add(unix.SYS_OPEN_TREE, at0cwd, e.text(benchName(i)), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
 	}
 	return trees
 }
@@ -88,7 +131,6 @@ func benchName(i int) string { return bench + "/" + strconv.Itoa(i) }
 
 func (e *errand) layOutOne(l *later, name uintptr) {
 	switch {
-	case l.own:
 	case l.dir:
 		e.add(unix.SYS_MKDIRAT, at0cwd, name, uintptr(l.mode))
 	case len(l.content) == 0:
@@ -97,18 +139,6 @@ func (e *errand) layOutOne(l *later, name uintptr) {
 		file := e.add(unix.SYS_OPENAT, at0cwd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, uintptr(l.mode))
 		e.addOf(file, unix.SYS_WRITE, 0, e.text(string(l.content)), uintptr(len(l.content)))
 		e.addOf(file, unix.SYS_CLOSE)
-	}
-}
-
-// cover mounts what was laid out, or what stands there, on what a descriptor
-// names.
-func (e *errand) cover(l *later, tree int, fd uintptr) {
-	if l.own {
-		tree = e.add(unix.SYS_OPEN_TREE, fd, e.text(""), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
-	}
-	e.addOf(tree, unix.SYS_MOVE_MOUNT, 0, e.text(""), fd, e.text(""), unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
-	if l.own {
-		e.mount("", l.path, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	}
 }
 
@@ -145,8 +175,12 @@ func (l *Launch) isLater(path string) bool {
 const codeLater = "covers_failed"
 
 func laterRefusal(path string, err error) error {
+	fix := doctorFix
+	if unix.Getuid() == 0 {
+		fix += "; as an ordinary user (--user NAME) bubblewrap can do it all"
+	}
 	return &policy.Refusal{
 		Reason: policy.Unavailable, Code: codeLater, Subject: path,
-		Why: fmt.Sprintf("cannot mount what keeps %q from the command: %v", path, err), Fix: doctorFix, Err: err,
+		Why: fmt.Sprintf("cannot mount what keeps %q from the command: %v", path, err), Fix: fix, Err: err,
 	}
 }

@@ -58,6 +58,8 @@ type Machine struct {
 	Root, Sys guard.FileID
 	// Private are /tmp and /var/tmp, less those that are missing or links.
 	Private []string
+	// Devices are those of /dev that the command could give another mode.
+	Devices []ProcEntry
 	// ProcMasks are the entries of /proc that tell or do too much, where they
 	// exist and the caller could open them.
 	ProcMasks []ProcEntry

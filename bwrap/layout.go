@@ -26,7 +26,7 @@ const (
 func build(in input, m Machine, o Options, md mediation) (*builder, error) {
 	b := newBuilder()
 	b.tmp = in.Limits.Tmp
-	places := slices.Concat(rootPlaces(in, m), devPlaces(m, o), procPlaces(m), privatePlaces(in, m), linkPlaces(in), namePlaces(in, m, md), entryPlaces(in))
+	places := slices.Concat(rootPlaces(in, m), devPlaces(in, m, o), procPlaces(m), privatePlaces(in, m), linkPlaces(in), namePlaces(in, m, md), entryPlaces(in))
 	slices.SortStableFunc(places, func(x, y place) int {
 		if c := comparePaths(x.path, y.path); c != 0 {
 			return c
@@ -98,8 +98,9 @@ func putBuiltRoot(b *builder) {
 
 // devPlaces are the minimal /dev. The whole is sealed: its own tmpfs is small
 // but writable otherwise.
-func devPlaces(m Machine, o Options) []place {
-	return append(stubPlaces(m, o),
+func devPlaces(in input, m Machine, o Options) []place {
+	places := append(stubPlaces(m, o), devicePlaces(in, m)...)
+	return append(places,
 		builtin("/dev", func(b *builder) {
 			b.add("--dev", "/dev")
 			b.mounted(plan.Mount{Path: "/dev", Access: guard.ReadOnly.String(), Kind: "dev", Rule: builtinRule("/dev")}, surfaceDev)
@@ -113,6 +114,17 @@ func devPlaces(m Machine, o Options) []place {
 		}),
 		builtin("/dev/shm", func(b *builder) { b.private("/dev/shm", builtinRule("/dev/shm")) }),
 	)
+}
+
+// devicePlaces keep the devices' modes as they are.
+func devicePlaces(in input, m Machine) []place {
+	var places []place
+	for _, d := range m.Devices {
+		if !slices.ContainsFunc(in.Entries, func(e guard.Entry) bool { return e.Path == d.Path }) {
+			places = append(places, builtin(d.Path, func(b *builder) { b.keepDevice(d) }))
+		}
+	}
+	return places
 }
 
 // stubPlaces are a file for the stub, where it needs one.

@@ -42,7 +42,3 @@ var procMasks = []procMask{
 	{"timer_stats", true},
 	{"vmallocinfo", true},
 }
-
-// procNamespaced are the directories of /proc that show the reader's own
-// namespaces, and so are left as the sandbox's /proc has them.
-var procNamespaced = []string{"sysvipc"}

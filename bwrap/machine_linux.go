@@ -41,6 +41,9 @@ func probe(ctx context.Context, m Machine) (Machine, error) {
 	if m.RunsMemfd, err = runsMemfd(); err != nil {
 		return Machine{}, err
 	}
+	if m.Devices, err = ownDevices(m.UID); err != nil {
+		return Machine{}, err
+	}
 	if m.Private, err = privateHere(); err != nil {
 		return Machine{}, err
 	}
@@ -138,13 +141,14 @@ func probeProc(m Machine) (Machine, error) {
 }
 
 // sortProc decides about one entry of /proc: masked, read-only, or as it is.
-// The files of root are writable to root's command without any capability,
-// and closed to everybody else's where their mode says so.
+// The files of root are root's command's without any capability: it could write
+// those whose mode lets it, and give any another mode, which is the host's then.
+// They are closed to everybody else where their mode says so.
 func sortProc(m Machine, name string) (Machine, error) {
 	masked := slices.ContainsFunc(procMasks, func(p procMask) bool {
 		return p.name == name && (!p.root || m.UID == 0)
 	})
-	if !masked && name != "sys" && (m.UID != 0 || slices.Contains(procNamespaced, name)) {
+	if !masked && name != "sys" && m.UID != 0 {
 		return m, nil
 	}
 	info, id, err := look("/proc/" + name)
@@ -156,10 +160,30 @@ func sortProc(m Machine, name string) (Machine, error) {
 	case masked && isClosed(info, m.UID):
 	case masked:
 		m.ProcMasks = append(m.ProcMasks, e)
-	case e.Dir || info.Mode()&0o222 != 0:
+	default:
 		m.ProcReadOnly = append(m.ProcReadOnly, e)
 	}
 	return m, nil
+}
+
+// ownDevices are the devices of bubblewrap's /dev, where the command's user owns
+// them: root could give them another mode, and that on the host.
+func ownDevices(uid int) ([]ProcEntry, error) {
+	if uid != 0 {
+		return nil, nil
+	}
+	var list []ProcEntry
+	for _, p := range devNodes {
+		_, id, err := look(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // bubblewrap says so
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, ProcEntry{Path: p, ID: id})
+	}
+	return list, nil
 }
 
 // isClosed: a mount less, where another user's file answers EACCES by itself.

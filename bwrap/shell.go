@@ -23,6 +23,9 @@ const firstShellFD = 10
 func (l *Launch) Shell() string {
 	var s strings.Builder
 	s.WriteString("# bash. Without pinfold: no Landlock, no proxy (so no host), no check of the mounts inside.\n")
+	if slices.ContainsFunc(l.later, func(l later) bool { return l.device }) {
+		s.WriteString("# Root inside can give the devices in /dev another mode, which is the host's as well.\n")
+	}
 	for _, f := range l.fresh {
 		s.WriteString("mkdir -p -- " + shellQuote(f.Path) + "\n") // a launch has its own
 	}

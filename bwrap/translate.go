@@ -60,9 +60,6 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 		fresh:  o.Fresh,
 		hand:   o.Parts.hand,
 	}
-	if !m.Whole {
-		l.later = b.last()
-	}
 	if m.RunsMemfd {
 		l.Stub, l.Data = StubFile, append(l.Data, o.Parts.stub())
 	}
@@ -71,6 +68,9 @@ func translate(in input, m Machine, o Options) (*Launch, error) {
 	l.Setup.Calls = supervise.SampleCalls(m.Arch, md.mode)
 	if err := checkSize(b, l, in); err != nil {
 		return nil, err
+	}
+	if !m.Whole {
+		l.later = b.last()
 	}
 	if md.proxy {
 		l.Proxy = ProxyAddress
