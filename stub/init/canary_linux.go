@@ -72,7 +72,10 @@ func (c *canaries) path(k *wire.Check) *wire.Failure {
 		}
 		return c.readOnly(k.Path)
 	case wire.CheckBind:
-		if k.ReadOnly {
+		switch {
+		case k.ReadOnly && isMachines(k.Path):
+			return c.mode(k.Path)
+		case k.ReadOnly:
 			return c.readOnly(k.Path)
 		}
 		return c.writable(k.Path)
@@ -122,6 +125,31 @@ func (c *canaries) readOnly(path string) *wire.Failure {
 		return surprise(path, "is read-only, and can be written", nil)
 	}
 	return surprise(path, "is read-only, and writing to it doesn't say so", err)
+}
+
+// isMachines: what lies in /proc and /dev is the machine's. It isn't opened, which
+// may do something, nor do the modes of most let anybody write it.
+func isMachines(path string) bool {
+	return starts(path, "/proc/") || starts(path, "/dev/") && !starts(path, "/dev/shm/")
+}
+
+func starts(s, with string) bool { return len(s) > len(with) && s[:len(with)] == with }
+
+// mode: nothing can be given another mode. The one that it has changes nothing.
+func (c *canaries) mode(path string) *wire.Failure {
+	var st unix.Stat_t
+	err := unix.Lstat(path, &st)
+	if err == nil {
+		err = unix.Chmod(path, st.Mode&0o7777)
+	}
+	switch err {
+	case unix.EROFS:
+		c.count.ReadOnly++
+		return nil
+	case nil:
+		return surprise(path, "is read-only, and can be given a mode", nil)
+	}
+	return surprise(path, "is read-only, and giving it a mode doesn't say so", err)
 }
 
 // writable: no layer takes a write grant away. What the caller may not write
