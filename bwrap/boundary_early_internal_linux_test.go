@@ -159,6 +159,26 @@ func shows(t *testing.T, m *mending, path, want string, mode uint32) {
 	}
 }
 
+// The kernel gives the numbers of a mount and of what is on it again: an early
+// cover that looks like the one that was there is confirmed all the same, or it
+// would be taken off as one that nobody wants.
+func TestEarlyCoversLikeTheFirst(t *testing.T) {
+	t.Parallel()
+	_, m := earlyLab(t)
+	m.stopEarly()
+	for i := range m.points {
+		p := &m.points[i]
+		p.want = m.identify(p.path)
+	}
+	if l := m.mendPoints(); l != nil || len(m.early) != 0 || len(m.did) != len(m.points) {
+		t.Fatalf("%v, %d left, %d mended", l, len(m.early), len(m.did))
+	}
+	m.endEarly(true)
+	if !m.same() {
+		t.Error("they were taken off")
+	}
+}
+
 // A cover whose place was given another name is none, and is taken off there,
 // though somebody has opened it; and what lies beneath is left as it is.
 func TestEarlyCoversMoved(t *testing.T) {

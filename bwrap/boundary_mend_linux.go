@@ -159,7 +159,9 @@ func (m *mending) mendPoints() *loss {
 func (m *mending) mendRound() (*point, error) {
 	for i := range m.points {
 		p := &m.points[i]
-		if p.watched || m.identify(p.path) == p.want {
+		// An early cover may look like the one that was there, since the kernel
+		// gives the same numbers again, and is still to be confirmed.
+		if p.watched || m.early[p.path] == nil && m.identify(p.path) == p.want {
 			continue
 		}
 		if err := m.mendPoint(p); err != nil {
