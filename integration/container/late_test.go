@@ -109,7 +109,8 @@ func TestResumeAfterTheTimeout(t *testing.T) {
 }
 
 // TestRemovedMeanwhile: a command whose container somebody removes was killed,
-// and didn't end well.
+// and didn't end well; or its boundary was lost, where what watches that sees its
+// mounts go before the engine has said anything.
 func TestRemovedMeanwhile(t *testing.T) {
 	everyEngine(t, func(t *testing.T, l *lab) {
 		p := newPen(t, l)
@@ -117,7 +118,7 @@ func TestRemovedMeanwhile(t *testing.T) {
 		if err := p.e.Remove(t.Context(), refOf(r.stored().Container)); err != nil {
 			t.Fatal(err)
 		}
-		if code := r.wait(); code != container.KilledCode {
+		if code := r.wait(); code != container.KilledCode && code != 123 {
 			t.Errorf("exit %d, %s", code, r.stderr.String())
 		}
 	})
