@@ -32,6 +32,10 @@ compares each mount with the grant, two filters, Landlock, and a supervisor that
 stays. srt and fence are measured where they are installed, with a policy that
 grants the same workspace and no host, or for a transfer the one that serves it.
 What a client needs to start is no part of a transfer.
+
+The same mounts are as many as the plan has: root's are some forty more than an
+ordinary user's, for what is root's own in ` + "`/proc`" + `. bubblewrap reads the mount table
+again for each that it makes; the supervisor mounts covers and those itself.
 `)
 	return out.String()
 }
