@@ -37,11 +37,8 @@ type boundary struct {
 
 	notify *names
 	wake   int // an eventfd: the run is over
-	// later says how mounting what bubblewrap doesn't mount has ended, once, and
-	// helped that nothing of it is left, if it was begun.
-	later   func() error
-	helped  chan struct{}
-	helping bool
+	// helpers are those that mount what bubblewrap doesn't, until they are gone.
+	helpers sync.WaitGroup
 	points  []point
 	mounts  map[int]seenMount // by id, what was there at the last look
 	noted   map[string]bool   // places of the host's mounts that were let be
@@ -73,11 +70,10 @@ func (l *loss) LostAt() string { return l.path }
 // has changed before is what the stub compares.
 func newBoundary(p *Process) (*boundary, error) {
 	b := &boundary{
-		launch: p.launch, judge: p.launch.judge, root: -1, table: -1, wake: -1, mountNS: -1, userNS: -1, done: make(chan struct{}), helped: make(chan struct{}), noted: map[string]bool{},
+		launch: p.launch, judge: p.launch.judge, root: -1, table: -1, wake: -1, mountNS: -1, userNS: -1, done: make(chan struct{}), noted: map[string]bool{},
 		notice: p.notice, emit: p.emit, kill: func() { p.Kill(BoundaryLost) },
 		makePoint: func(g Ghost) error { return p.leases.Make(g) },
 	}
-	b.later = sync.OnceValue(b.mountLater)
 	if err := b.lay(p); err != nil {
 		return nil, errors.Join(err, b.abandon())
 	}
@@ -118,8 +114,7 @@ func (b *boundary) look(pid int) (err error) {
 		return err
 	}
 	laid := make(chan error, 1)
-	b.helping = true
-	go func() { laid <- b.later() }()
+	go func() { laid <- b.mountLater() }()
 	ups := map[string]identity{} // most of what is covered has neighbours
 	b.lookAt(ups, func(path string) bool { return !b.launch.isLater(path) })
 	if err := <-laid; err != nil {
@@ -290,9 +285,7 @@ func (b *boundary) abandon() error {
 }
 
 func (b *boundary) close() {
-	if b.helping {
-		<-b.helped
-	}
+	b.helpers.Wait()
 	closeFD(&b.wake)
 	fds := []*int{&b.root, &b.table, &b.mountNS, &b.userNS}
 	if b.notify != nil {

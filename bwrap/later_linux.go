@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -19,17 +18,16 @@ import (
 // so that it needs no place inside, and nothing that has to be taken off again:
 // the kernel lets all processors pass by before it has done that (umount(2)
 // waits for RCU), which nobody needs to wait for.
+//
+// An early look may be of a sandbox that isn't made yet; then all is mounted
+// again where the next one looks.
 func (b *boundary) mountLater() error {
-	var helpers sync.WaitGroup
-	defer func() {
-		go func() {
-			helpers.Wait()
-			close(b.helped)
-		}()
-	}()
+	if len(b.launch.later) > 0 && isOwnMounts(b.mountNS) {
+		return errTooSoon // of a process that is bubblewrap's only later
+	}
 	run := func(e *errand, of string) error {
 		gone := make(chan struct{})
-		helpers.Go(func() { <-gone })
+		b.helpers.Go(func() { <-gone })
 		if err := e.run(gone); err != nil {
 			return laterRefusal(of, err)
 		}
@@ -50,6 +48,16 @@ func (b *boundary) mountLater() error {
 	e.add(unix.SYS_SETNS, uintptr(b.mountNS), unix.CLONE_NEWNS)
 	e.keepAll(kept)
 	return run(e, kept[0].path)
+}
+
+// isOwnMounts reports whether a mount namespace is this process's own, which has
+// nothing to be covered in. What can't be told counts as that.
+func isOwnMounts(ns int) bool {
+	var own, st unix.Stat_t
+	if unix.Stat("/proc/self/ns/mnt", &own) != nil || unix.Fstat(ns, &st) != nil {
+		return true
+	}
+	return own.Dev == st.Dev && own.Ino == st.Ino
 }
 
 // splitLater are what stays as it is, but for being unwritable, and the covers.

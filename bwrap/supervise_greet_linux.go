@@ -179,7 +179,7 @@ func (s *launcher) writeRoot(ctx context.Context) error {
 	if err != nil {
 		return s.stubError("bubblewrap isn't ready", err)
 	}
-	<-s.boundary.helped // from here on bubblewrap is this process's only child
+	s.boundary.helpers.Wait() // from here on bubblewrap is this process's only child
 	if s.o.Record == nil {
 		return nil
 	}
