@@ -56,16 +56,12 @@ func (c *calls) text(s string) uintptr {
 func (c *calls) run() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var all, before unix.Sigset_t
-	for i := range all.Val {
-		all.Val[i] = ^all.Val[i]
-	}
-	// A signal's handler is Go, and so must not run in the child.
-	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &before); err != nil {
+	restore, err := blockSignals()
+	if err != nil {
 		return err
 	}
 	pid, errno := forkCallsChild(c.list)
-	err := unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
+	err = restore()
 	runtime.KeepAlive(c)
 	if errno != 0 {
 		return fmt.Errorf("cannot fork: %w", errno)
@@ -80,6 +76,19 @@ func (c *calls) run() error {
 		return unix.Errno(ws.ExitStatus())
 	}
 	return nil
+}
+
+// blockSignals keeps all signals from the calling thread, and so from a child
+// that it forks: a handler is Go, and must not run there.
+func blockSignals() (restore func() error, err error) {
+	var all, before unix.Sigset_t
+	for i := range all.Val {
+		all.Val[i] = ^all.Val[i]
+	}
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &before); err != nil {
+		return nil, err
+	}
+	return func() error { return unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil) }, nil
 }
 
 // forkCallsChild forks; the child makes the calls and exits with the first

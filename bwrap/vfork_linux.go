@@ -1,6 +1,7 @@
 package bwrap
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -75,7 +76,7 @@ func (e *errand) run(gone chan<- struct{}) error {
 		}
 	}
 	pid, err := e.vfork()
-	if err != nil {
+	if pid == 0 {
 		close(gone)
 		return err
 	}
@@ -83,30 +84,24 @@ func (e *errand) run(gone chan<- struct{}) error {
 		reap(pid, nil)
 		close(gone)
 	}()
-	return e.failed()
+	return cmp.Or(err, e.failed())
 }
 
+// vfork answers the child, if there was one.
 func (e *errand) vfork() (int, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var all, before unix.Sigset_t
-	for i := range all.Val {
-		all.Val[i] = ^all.Val[i]
-	}
-	// A signal's handler is Go, and so must not run in the child.
-	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &before); err != nil {
+	restore, err := blockSignals()
+	if err != nil {
 		return 0, err
 	}
 	pid, errno := vforkSteps(&e.list[0], uintptr(len(e.list)))
-	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil); err != nil {
-		// It can't fail: the arguments are what the kernel gave.
-		return 0, err
-	}
+	err = restore()
 	runtime.KeepAlive(e)
 	if errno != 0 {
 		return 0, fmt.Errorf("cannot fork: %w", unix.Errno(errno))
 	}
-	return int(pid), nil
+	return int(pid), err
 }
 
 // failed is the error of the call that failed, or nil.
