@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -16,7 +17,9 @@ import (
 type bench struct {
 	settings
 	root, ws, run, state, policy string
-	rows                         []row
+	// as is who runs everything, where that isn't the caller.
+	as   *syscall.Credential
+	rows []row
 }
 
 // row is one line of the table.
@@ -33,8 +36,28 @@ func newBench(s settings) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{settings: s, root: root, ws: root + "/ws", run: root + "/run", state: root + "/state", policy: root + "/policy.json"}
-	return b, errors.Join(os.Mkdir(b.ws, 0o755), os.Mkdir(b.run, 0o755), os.WriteFile(b.policy, []byte(`{"write": ["{workspace}"]}`), 0o644))
+	b := benchIn(s, root)
+	return b, b.lay()
+}
+
+func benchIn(s settings, root string) *bench {
+	return &bench{settings: s, root: root, ws: root + "/ws", run: root + "/run", state: root + "/state", policy: root + "/policy.json"}
+}
+
+// lay makes what every launch needs.
+func (b *bench) lay() error {
+	return errors.Join(os.Mkdir(b.ws, 0o755), os.Mkdir(b.run, 0o755), os.WriteFile(b.policy, []byte(`{"write": ["{workspace}"]}`), 0o644))
+}
+
+// command is run in the workspace.
+func (b *bench) command(argv ...string) *exec.Cmd {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = b.ws
+	if b.as != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: b.as}
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.root}
+	}
+	return cmd
 }
 
 // wrap is a command line of pinfold.
@@ -63,11 +86,7 @@ const curlTimes = "%{time_total}"
 
 // plain is a side whose runs are all alike.
 func (b *bench) plain(name string, argv ...string) side {
-	return side{name: name, make: func() (*exec.Cmd, error) {
-		cmd := exec.Command(argv[0], argv[1:]...)
-		cmd.Dir = b.ws
-		return cmd, nil
-	}}
+	return side{name: name, make: func() (*exec.Cmd, error) { return b.command(argv...), nil }}
 }
 
 // sameMounts is plain bubblewrap with the mounts of a plan: no filter, no
@@ -75,7 +94,7 @@ func (b *bench) plain(name string, argv ...string) side {
 func (b *bench) sameMounts(argv ...string) (side, error) { return b.mountsOf(b.policy, argv...) }
 
 func (b *bench) mountsOf(policy string, argv ...string) (side, error) {
-	out, err := exec.Command(b.pinfold, "plan", "--json", "--policy", policy, "--workspace", b.ws, "--run-dir", b.run, "--state", b.state, "--", "true").Output()
+	out, err := b.command(b.pinfold, "plan", "--json", "--policy", policy, "--workspace", b.ws, "--run-dir", b.run, "--state", b.state, "--", "true").Output()
 	if err != nil {
 		return side{}, fmt.Errorf("cannot plan: %w", err)
 	}
@@ -94,7 +113,7 @@ func (b *bench) mountsOf(policy string, argv ...string) (side, error) {
 
 // bubblewrap fills in the descriptors, which serve once.
 func (b *bench) bubblewrap(tool string, args, argv []string) (*exec.Cmd, error) {
-	cmd := exec.Command(tool)
+	cmd := b.command(tool)
 	for _, arg := range args {
 		if strings.HasPrefix(arg, "{fd:") {
 			f, err := os.Open(os.DevNull)
@@ -107,7 +126,6 @@ func (b *bench) bubblewrap(tool string, args, argv []string) (*exec.Cmd, error) 
 		cmd.Args = append(cmd.Args, arg)
 	}
 	cmd.Args = append(append(cmd.Args, "--"), argv...)
-	cmd.Dir = b.ws
 	return cmd, nil
 }
 

@@ -73,6 +73,7 @@ func (b *bench) measure() error {
 		make func() error
 	}{
 		{"launch", b.launch},
+		{"user", b.ordinary},
 		{"peers", b.peers},
 		{"burst", b.burst},
 		{"memory", b.memory},
