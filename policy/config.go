@@ -1,6 +1,9 @@
 package policy
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Config is the operator's own settings for a machine or an account, apart
 // from any policy: $XDG_CONFIG_HOME/pinfold/config.json, and beneath it
@@ -15,12 +18,14 @@ type Config struct {
 	Engine string
 	// State is the state directory; "" for the usual one.
 	State *PathRule
+	// File is what these were read from, "" for no single one.
+	File string
 }
 
 // ParseConfig reads a settings file, as strictly as [Parse] reads a policy.
 // An error is [ParseErrors].
 func ParseConfig(data []byte, file string) (Config, error) {
-	var c Config
+	c := Config{File: file}
 	if err := parseObject(data, file, configFields(&c)); err != nil {
 		return Config{}, err
 	}
@@ -44,8 +49,8 @@ func configFields(c *Config) []field {
 func statePath(dst **PathRule) shape {
 	return text(statePattern, func(_ *decoder, n *node, at string) error {
 		head, _, err := splitPath(n.text)
-		if err == nil && head != "/" && head != "~" {
-			err = &textError{"it is neither absolute nor in the home", ""}
+		if err == nil && head != "/" && head != "~" || saysRelative(err) {
+			err = &textError{"it is neither absolute nor in the home", "write the whole path, or start with ~/"}
 		}
 		*dst = &PathRule{Text: n.text, Source: at, At: n.at}
 		return err
@@ -55,6 +60,7 @@ func statePath(dst **PathRule) shape {
 // Over is c laid over the settings beneath it: what c gives holds, except
 // that a ceiling can only get lower.
 func (c Config) Over(beneath Config) Config {
+	c.File = ""
 	c.Defaults = eachLimit(c.Defaults, beneath.Defaults, firstGiven)
 	c.Ceilings = eachLimit(c.Ceilings, beneath.Ceilings, lowestGiven)
 	if c.Engine == "" {
@@ -70,11 +76,11 @@ func (c Config) Over(beneath Config) Config {
 // the ceilings. A limit of the policy above its ceiling is refused; a default
 // above one is lowered to it.
 func (c Config) Apply(policy Limits) (Limits, error) {
-	if name := exceeded(policy, c.Ceilings); name != "" {
+	if name, most := exceeded(policy, c.Ceilings); name != "" {
 		return Limits{}, &Refusal{
 			Reason: Denied, Code: "limit_above_ceiling", Subject: "limits." + name,
-			Why: fmt.Sprintf("cannot grant limits.%s: the settings of this machine allow less", name),
-			Fix: "lower it in the policy, or raise ceilings." + name + " in config.json",
+			Why: fmt.Sprintf("cannot grant limits.%s: the settings of this machine allow %s at most", name, most),
+			Fix: "lower it in the policy, or raise ceilings." + name + " in " + cmp.Or(c.File, "config.json"),
 		}
 	}
 	defaults := eachLimit(c.Defaults, c.Ceilings, lowestGiven)

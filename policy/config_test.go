@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,14 +21,15 @@ func TestParseConfig(t *testing.T) {
 	want := policy.Config{
 		Defaults: policy.Limits{Memory: 1 << 30, Timeout: time.Hour}, Ceilings: policy.Limits{CPUs: 4}, Engine: "podman",
 		State: &policy.PathRule{Text: "~/.pinfold", Source: "state"},
+		File:  "c.json",
 	}
 	if diff := cmp.Diff(want, got, samePlaces); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for text, want := range map[string]string{
 		`{"ceiling": {}}`:          `c.json:1:2: cannot use ceiling: there is no such field; did you mean "ceilings"?`,
-		`{"state": "{workspace}"}`: `c.json:1:11: cannot use state: "{workspace}": it is neither absolute nor in the home`,
-		`{"state": "rel"}`:         `c.json:1:11: cannot use state: "rel": it is relative; write "./rel" for a path beside the file it stands in, or "{workspace}/rel"`,
+		`{"state": "{workspace}"}`: `c.json:1:11: cannot use state: "{workspace}": it is neither absolute nor in the home; write the whole path, or start with ~/`,
+		`{"state": "rel"}`:         `c.json:1:11: cannot use state: "rel": it is neither absolute nor in the home; write the whole path, or start with ~/`,
 		`{"write": ["/"]}`:         `c.json:1:2: cannot use write: there is no such field`,
 	} {
 		if _, err := policy.ParseConfig([]byte(text), "c.json"); err == nil || err.Error() != want {
@@ -75,6 +77,31 @@ func TestConfigApply(t *testing.T) {
 		r, ok := errors.AsType[*policy.Refusal](err)
 		if !ok || r.Subject != "limits."+name || r.Code != "limit_above_ceiling" || !errors.Is(err, policy.ErrDenied) {
 			t.Errorf("%s above its ceiling: %v", name, err)
+		}
+	}
+}
+
+// TestCeilingIsNamed: with the file that is to be changed.
+func TestCeilingIsNamed(t *testing.T) {
+	t.Parallel()
+	for document, want := range map[string]struct {
+		limits policy.Limits
+		why    string
+	}{
+		`{"ceilings": {"cpus": 1.5}}`:         {policy.Limits{CPUs: 2}, "cannot grant limits.cpus: the settings of this machine allow 1.5 at most"},
+		`{"ceilings": {"memory": "3072m"}}`:   {policy.Limits{Memory: 4 << 30}, "cannot grant limits.memory: the settings of this machine allow 3g at most"},
+		`{"ceilings": {"tmp": 1025}}`:         {policy.Limits{Tmp: 4 << 30}, "cannot grant limits.tmp: the settings of this machine allow 1025 at most"},
+		`{"ceilings": {"file_size": "513k"}}`: {policy.Limits{FileSize: 4 << 30}, "cannot grant limits.file_size: the settings of this machine allow 513k at most"},
+		`{"ceilings": {"timeout": "90m"}}`:    {policy.Limits{Timeout: 2 * time.Hour}, "cannot grant limits.timeout: the settings of this machine allow 1h30m0s at most"},
+	} {
+		c, err := policy.ParseConfig([]byte(document), "/etc/pinfold/config.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Apply(want.limits)
+		r, ok := errors.AsType[*policy.Refusal](err)
+		if !ok || r.Why != want.why || !strings.HasSuffix(r.Fix, " in /etc/pinfold/config.json") {
+			t.Errorf("%s: got %+v", document, r)
 		}
 	}
 }

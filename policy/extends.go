@@ -63,7 +63,7 @@ func checkExtends(text string) error {
 		relative = len(rest) < len(text)
 	}
 	if !relative || rest == "" {
-		hint := `write "./base.json" for a file beside this one, an absolute path, or "preset:NAME"`
+		hint := `write "./base.json" for a file beside this one, an absolute path, or a preset such as "preset:go"`
 		return &textError{"it is neither a file nor a preset", hint}
 	}
 	return nil

@@ -1,5 +1,7 @@
 package policy
 
+import "fmt"
+
 // The fields of a policy document. The parser, the schema and the check that
 // docs/policy.md names every field all read these tables.
 
@@ -46,9 +48,10 @@ func guardWorkspace(g *GuardWorkspace) shape {
 func hardLinks(h *HardLinks) shape {
 	refuse := ""
 	word := enum(&refuse, "refuse")
-	read := word.read
 	word.read = func(d *decoder, n *node, at string) {
-		read(d, n, at)
+		if n.text != "refuse" {
+			d.fail(n, at, fmt.Sprintf("%q is none of refuse", clip(n.text)), `write "refuse", or {"allow_from": ["~/.local/share/pnpm/store"]} with the stores that are meant`)
+		}
 		h.AllowFrom = nil
 	}
 	return either("\"refuse\" or an object", map[nodeKind]shape{

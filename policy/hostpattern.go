@@ -96,7 +96,10 @@ func urlHint(scheme, rest string) string {
 	}
 	ports := map[string]string{"http": "80", "https": "443", "ssh": "22", "git": "9418"}
 	if port, ok := ports[strings.ToLower(scheme)]; ok {
-		return "write " + strconv.Quote(host+":"+port)
+		host += ":" + port
+	}
+	if _, err := ParseHostPattern(host); err != nil {
+		return "write the host alone, with or without its port"
 	}
 	return "write " + strconv.Quote(host)
 }

@@ -45,8 +45,8 @@ func needsFields(n *Needs) []field {
 func needPath(dst *string) shape {
 	return text(needPattern, func(_ *decoder, n *node, _ string) error {
 		head, _, err := splitPath(n.text)
-		if err == nil && head == "./" {
-			err = &textError{"it is relative", "write the whole path, or start with a placeholder"}
+		if err == nil && head == "./" || saysRelative(err) {
+			err = &textError{isRelative, "write the whole path, or start with a placeholder"}
 		}
 		*dst = n.text
 		return err

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -94,6 +95,16 @@ func unknownPlaceholder(text string) error {
 	}
 }
 
+const isRelative = "it is relative"
+
+// saysRelative reports whether err is relativePath's: where nothing is
+// relative to anything, its advice is wrong.
+func saysRelative(err error) bool {
+	e, ok := errors.AsType[*textError](err)
+	return ok && e.why == isRelative
+}
+
+// relativePath is why a text that starts with nothing known is no path.
 func relativePath(text string) error {
 	switch {
 	case text[0] == '$':
@@ -101,10 +112,22 @@ func relativePath(text string) error {
 	case strings.ContainsAny(text[:1], patternBytes):
 		return patternError()
 	case text == ".":
-		return &textError{"it is relative", `write "./" for the folder of the file it stands in, or "{workspace}"`}
+		return &textError{isRelative, `write "./" for the folder of the file it stands in, or "{workspace}"`}
 	}
-	hint := fmt.Sprintf(`write "./%[1]s" for a path beside the file it stands in, or "{workspace}/%[1]s"`, clip(text))
-	return &textError{"it is relative", hint}
+	return relativeTo(text)
+}
+
+// relativeTo says what a path may be relative to, where it may be.
+func relativeTo(text string) error {
+	beside, inside := checkTail("./", text), checkTail("", text)
+	switch {
+	case beside != nil:
+		return beside
+	case inside != nil: // it starts with "..", which only a file's place may go up by
+		return &textError{isRelative, fmt.Sprintf("write %q for a path that starts from the file it stands in, or the whole path", clip("./"+text))}
+	}
+	hint := fmt.Sprintf("write %q for a path beside the file it stands in, or %q", clip("./"+text), clip("{workspace}/"+text))
+	return &textError{isRelative, hint}
 }
 
 func badHead(head string) error {

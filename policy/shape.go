@@ -65,16 +65,32 @@ func (d *decoder) is(n *node, kind nodeKind, at string) bool {
 // kindHint knows the slips that people make, YAML's above all.
 func kindHint(n *node, want nodeKind) string {
 	switch {
-	case n.kind == objectNode && len(n.members) == 1 && n.members[0].value.kind == nullNode:
+	case n.kind == objectNode && len(n.members) == 1 && n.members[0].value.kind == nullNode && isPlaceholder(n.members[0].name):
 		return fmt.Sprintf("quote it: \"{%s}\"", clip(n.members[0].name))
 	case want == arrayNode && n.kind == stringNode:
-		return fmt.Sprintf("write [%q]", clip(n.text))
-	case want == stringNode && n.kind == numberNode:
-		return fmt.Sprintf("write %q", clip(n.text))
+		return "put it in brackets, as a list"
 	case n.kind == nullNode:
 		return "leave the field out"
 	}
 	return ""
+}
+
+// tried is what a shape finds wrong with a value, for a hint that suggests it.
+func (d *decoder) tried(s shape, n *node) ParseErrors {
+	trial := &decoder{base: d.base, given: map[string]Position{}}
+	s.read(trial, n, "")
+	return trial.errs
+}
+
+// number is the answer to a number where a string is wanted: the same in
+// quotes, where that would do, else what would.
+func (d *decoder) number(s shape, n *node, at string) {
+	quoted := &node{kind: stringNode, text: n.text, at: n.at}
+	hint := fmt.Sprintf("write %q", clip(n.text))
+	if errs := d.tried(s, quoted); len(errs) > 0 {
+		hint = errs[0].Hint
+	}
+	d.fail(n, at, fmt.Sprintf("it is %s and must be %s", n.kind, stringNode), hint)
 }
 
 // object is an object of exactly these fields. check, where given, looks at
@@ -172,6 +188,10 @@ func unindexed(at string) string {
 // list reads each item into a new T and adds it to dst if it is sound.
 func list[T any](dst *[]T, item func(dst *T) shape) shape {
 	read := func(d *decoder, n *node, at string) {
+		if n.kind == stringNode && len(d.tried(item(new(T)), n)) == 0 {
+			d.fail(n, at, fmt.Sprintf("it is %s and must be %s", n.kind, arrayNode), fmt.Sprintf("write [%q]", clip(n.text)))
+			return
+		}
 		if !d.is(n, arrayNode, at) {
 			return
 		}
@@ -245,7 +265,13 @@ func enum[T ~string](dst *T, values ...T) shape {
 // text is a string that matches an ECMA-262 pattern and that parse takes; the
 // pattern must let through whatever parse does.
 func text(pattern string, parse func(d *decoder, n *node, at string) error) shape {
-	read := func(d *decoder, n *node, at string) {
+	var s shape
+	s.schema = func() schemaObject { return schemaObject{"type": "string", "pattern": pattern} }
+	s.read = func(d *decoder, n *node, at string) {
+		if n.kind == numberNode {
+			d.number(s, n, at)
+			return
+		}
 		if !d.is(n, stringNode, at) {
 			return
 		}
@@ -263,7 +289,7 @@ func text(pattern string, parse func(d *decoder, n *node, at string) error) shap
 		e.beyondSchema = matches(pattern, n.text)
 		d.add(e)
 	}
-	return shape{read, func() schemaObject { return schemaObject{"type": "string", "pattern": pattern} }}
+	return s
 }
 
 // integer is a whole number within bounds. JSON Schema counts 512.0 and

@@ -85,7 +85,7 @@ func duration(dst *time.Duration) shape {
 	return text(durationPattern, func(_ *decoder, n *node, _ string) error {
 		value, err := time.ParseDuration(n.text)
 		if err != nil || !isDuration(n.text) {
-			return &textError{"it is no duration", `write "90s", "30m" or "1h30m"`}
+			return &textError{"it is no duration", durationHint(n.text)}
 		}
 		if value < time.Millisecond || value > maxDuration {
 			return &textError{"it is shorter than a millisecond or longer than a year", "leave the field out for no limit"}
@@ -93,6 +93,17 @@ func duration(dst *time.Duration) shape {
 		*dst = value
 		return nil
 	})
+}
+
+// durationHint knows that most slips are a number without its unit.
+func durationHint(text string) string {
+	if seconds := text + "s"; isDuration(seconds) {
+		least, err := time.ParseDuration(seconds)
+		if err == nil && least >= time.Millisecond && least <= maxDuration/60 {
+			return fmt.Sprintf("write %q or %q", seconds, text+"m")
+		}
+	}
+	return `write "90s", "30m" or "1h30m"`
 }
 
 // matches is for the rare text that only a pattern describes; the patterns
