@@ -33,6 +33,8 @@ type program struct {
 	quiet  bool
 	// settings are the operator's, once they have been read.
 	settings *policy.Config
+	// ceilings are the settings of each file alone.
+	ceilings []policy.Config
 	// formatFlag is --error-format as given.
 	formatFlag string
 	// failCode is what a failure of the command at hand exits with, and

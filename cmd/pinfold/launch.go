@@ -138,7 +138,7 @@ func (l *prepared) choosePolicy(p *program, f *launchFlags, state string) error 
 		return err
 	}
 	l.policy, l.request.PolicyFile = pol, file
-	pol.Limits, err = p.settings.Apply(pol.Limits)
+	pol.Limits, err = p.limits(pol.Limits)
 	return err
 }
 

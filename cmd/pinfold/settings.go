@@ -90,16 +90,29 @@ func (p *program) loadSettings() error {
 	if err != nil {
 		return err
 	}
+	p.ceilings = []policy.Config{all}
 	// Without a home there are no settings of its owner's.
 	if base, err := xdg("XDG_CONFIG_HOME", inConfig); err == nil {
 		own, err := readSettings(filepath.Join(base, "pinfold", "config.json"))
 		if err != nil {
 			return err
 		}
+		p.ceilings = append(p.ceilings, own)
 		all = own.Over(all)
 	}
 	p.settings = &all
 	return nil
+}
+
+// limits are those of a launch by the operator's settings. A ceiling is asked
+// for file by file first, so that a refusal can name the one to change.
+func (p *program) limits(asked policy.Limits) (policy.Limits, error) {
+	for _, c := range p.ceilings {
+		if _, err := c.Apply(asked); err != nil {
+			return policy.Limits{}, err
+		}
+	}
+	return p.settings.Apply(asked)
 }
 
 // readSettings reads one file; one that doesn't exist says nothing. One that
