@@ -25,11 +25,13 @@ COLD := archive/tar crypto/tls/... crypto/x509/... encoding/asn1 encoding/json g
 	pinfold/container pinfold/container/engine pinfold/container/image pinfold/container/launch \
 	pinfold/doctor pinfold/hostgit pinfold/recover pinfold/seatbelt
 
+PROGRAM ?= bin/pinfold
+
 build: ## build the stub and the static bin/pinfold
 	@scripts/setup go
 	@sh stub/build.sh
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags $(TAGS) $(COLD:%=-gcflags=%=-l) -ldflags '-s -w -funcalign 8 -X main.buildVersion=$(VERSION)' -o bin/pinfold ./cmd/pinfold
-	@cp bin/pinfold bin/.pinfold && mv -f bin/.pinfold bin/pinfold
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags $(TAGS) $(COLD:%=-gcflags=%=-l) -ldflags '-s -w -funcalign 8 -X main.buildVersion=$(VERSION)' -o $(PROGRAM) ./cmd/pinfold
+	@cp $(PROGRAM) $(PROGRAM).new && mv -f $(PROGRAM).new $(PROGRAM)
 
 setup: ## install what building and testing need (as root, or with sudo)
 	@scripts/setup go run test
