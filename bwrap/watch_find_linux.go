@@ -21,6 +21,7 @@ type victim struct {
 	out     int
 	outPath string
 	mode    uint32
+	uid     uint32
 	// When it was made and last changed, in nanoseconds; 0 where the file
 	// system doesn't say.
 	born, changed int64
@@ -77,12 +78,18 @@ func (v *victim) look() error {
 	if err != nil {
 		return err
 	}
-	v.mode = uint32(st.Mode)
+	v.mode, v.uid = uint32(st.Mode), st.Uid
 	v.changed = st.Ctime.Sec*1e9 + int64(st.Ctime.Nsec)
 	if st.Mask&unix.STATX_BTIME != 0 {
 		v.born = st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
 	}
 	return nil
+}
+
+// foreign reports whether it is another user's in a directory in which this
+// one can change nothing: then no command of his has made it.
+func (v *victim) foreign() bool {
+	return int(v.uid) != unix.Geteuid() && unix.Faccessat(v.dir, ".", unix.W_OK, 0) != nil
 }
 
 // openUp gives this user the use of his own directory back, which the command

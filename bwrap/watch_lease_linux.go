@@ -165,9 +165,10 @@ func (n watchNote) clear(until time.Time) (removed []string, err error) {
 	for _, p := range n.Names {
 		list, err := victims(guard.Watch{Path: p.Path, Root: p.Root, Worktrees: p.Worktrees, Known: p.Known})
 		for _, v := range list {
-			if err == nil && (n.during(v.born, until) || n.during(v.changed, until)) {
-				_, err = v.takeAway(n.Keep, &r)
-				removed = append(removed, v.path)
+			if err == nil && (n.during(v.born, until) || n.during(v.changed, until)) && !v.foreign() {
+				if _, err = v.takeAway(n.Keep, &r); err == nil || errors.Is(err, unix.ENOENT) {
+					removed = append(removed, v.path)
+				}
 			}
 			v.close()
 		}

@@ -128,8 +128,12 @@ func (t *taker) clear(w guard.Watch, v *victim) error {
 
 // whyTaken says why what appears is taken away, for people and as a code.
 func whyTaken(c guard.Class) (why, reason string) {
-	if c == guard.ClassDefault {
+	switch c {
+	case guard.ClassDefault:
 		return "what stands there is denied by default", "default_deny"
+	case guard.ClassPolicy, guard.ClassCaller, guard.ClassProtected, guard.ClassBuiltin:
+		return "nothing may be made there", "denied_name_appeared"
+	case guard.ClassGuarded:
 	}
 	return "programs on the host obey what stands there", "guarded_name"
 }

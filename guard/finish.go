@@ -29,6 +29,7 @@ func (g *gate) finish() (*Grant, error) {
 	if err := g.checkReachable(d); err != nil {
 		return nil, err
 	}
+	g.watchBarred(&d)
 	pins, err := g.lattice.pins(d.entries, d.watches, g.idOf)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,8 @@ type memFS struct {
 	links map[string]string
 	// fold: names differ by more than their case.
 	fold bool
+	// closed: this user can make nothing in these.
+	closed map[string]bool
 }
 
 func newMemFS(dirs ...string) *memFS {
@@ -120,6 +122,8 @@ func (m *memFS) read(string, int64) ([]byte, error) {
 func (m *memFS) hold(string, FileID) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 func (m *memFS) walk(context.Context, walkRequest) (walkResult, error) { return walkResult{}, nil }
+
+func (m *memFS) barred(dir string) bool { return m.closed[dir] }
 
 func (m *memFS) close() {}
 

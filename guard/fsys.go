@@ -21,6 +21,9 @@ type fsys interface {
 	read(path string, limit int64) ([]byte, error)
 	// hold opens a canonical path that must still be the object named by id.
 	hold(path string, id FileID) (io.Closer, error)
+	// barred reports whether this user can make nothing in a directory by
+	// canonical path, whatever he does, but see what others make there.
+	barred(dir string) bool
 	// close lets go of what lookups kept. Lookups work on, and keep nothing.
 	close()
 	// walk looks through directory trees.

@@ -62,7 +62,7 @@ func Take(r Request) (*Held, error) {
 	}
 	unlock()
 	if err != nil {
-		return nil, errors.Join(err, h.Release())
+		return nil, refusal(errors.Join(err, h.Release()))
 	}
 	return h, nil
 }
@@ -120,7 +120,7 @@ func (h *Held) take(missing []Point, covered []string) error {
 	}
 	for _, p := range missing {
 		if err := h.make(p); err != nil {
-			return fmt.Errorf("cannot make the mount point %q: %w", p.Path, err)
+			return &pointError{path: p.Path, err: err}
 		}
 	}
 	return nil
