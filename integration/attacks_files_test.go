@@ -57,6 +57,9 @@ func readAttacks() map[string]attack {
 	for _, name := range []string{".ssh/id_ed25519", ".aws/credentials", ".netrc", ".git-credentials", ".config/gh/hosts.yml", ".gnupg/private-keys-v1.d/k.key", ".kube/config", ".docker/config.json", ".npmrc", ".pgpass", ".bash_history"} {
 		table["read "+name] = attack{args: []string{"read", "{home}/" + name, secret}}
 	}
+	for _, how := range []string{"open", "creat", "mknod", "openat2", "tmpfile"} {
+		table["make a setuid file by "+how] = attack{args: []string{"makesetuid", how, "{ws}/new", "{ws}"}, after: absent("{ws}/new")}
+	}
 	return table
 }
 

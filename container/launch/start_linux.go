@@ -112,6 +112,9 @@ func (s *launcher) prepare(context.Context) (err error) {
 		Version: wire.Version, Argv: l.Argv, Env: l.Env, Dir: l.Dir, Umask: s.o.Umask, Checks: l.Checks,
 		Limits: rlimits(l.Limits), ShareSignals: true, Calls: supervise.SampleCalls(runtime.GOARCH, seccomp.Unix),
 	}
+	if s.setup.Inner, err = seccomp.Program(runtime.GOARCH, seccomp.Inner); err != nil {
+		return err
+	}
 	if s.setup.IgnoreSignals, err = ignoredSignals(); err != nil {
 		return err
 	}

@@ -100,6 +100,27 @@ static int a_exchange(char **v) {
 static int a_link(char **v) { return verdict(link(v[0], v[1]), "linked it"); }
 static int a_chmod(char **v) { return verdict(chmod(v[0], 0777), "changed its mode"); }
 static int a_setuid(char **v) { return verdict(chmod(v[0], 04755), "set its set-user-ID bit"); }
+/* A new file with the bit, by each call that makes one. */
+static int a_makesetuid(char **v) {
+	const char *how = v[0], *path = v[1];
+	int made = -1;
+	umask(0);
+	if (!strcmp(how, "open")) made = syscall(SYS_openat, AT_FDCWD, path, O_CREAT | O_EXCL | O_RDWR, 04755);
+	else if (!strcmp(how, "creat")) made = creat(path, 04755);
+	else if (!strcmp(how, "mknod")) made = mknod(path, S_IFREG | 04755, 0);
+	else if (!strcmp(how, "openat2")) {
+		unsigned long long open_how[3] = {O_CREAT | O_EXCL | O_RDWR, 04755, 0};
+		made = syscall(437, AT_FDCWD, path, open_how, sizeof open_how);
+	} else if (!strcmp(how, "tmpfile")) {
+		char link[64];
+		int fd = open(v[2], O_TMPFILE | O_RDWR, 04755);
+		if (fd < 0 && errno == EOPNOTSUPP) return unsupported("its file system has no files without a name");
+		if (fd < 0) return held();
+		snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+		made = linkat(AT_FDCWD, link, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+	}
+	return verdict(made, "made a set-user-ID file");
+}
 static int a_truncate(char **v) { return verdict(truncate(v[0], 0), "truncated it"); }
 static int a_utimes(char **v) { return verdict(utimensat(AT_FDCWD, v[0], NULL, 0), "changed its times"); }
 static int a_xattr(char **v) {
@@ -438,7 +459,7 @@ static int a_await(char **v) {
 static const struct { const char *name; int args; int (*run)(char **); } attacks[] = {
 	{"read", 1, a_read}, {"list", 1, a_list}, {"write", 1, a_write}, {"openw", 1, a_openw}, {"rewrite", 1, a_rewrite},
 	{"mkdir", 1, a_mkdir}, {"unlink", 1, a_unlink}, {"rmdir", 1, a_rmdir}, {"rename", 2, a_rename}, {"exchange", 2, a_exchange},
-	{"link", 2, a_link}, {"chmod", 1, a_chmod}, {"setuid", 1, a_setuid}, {"truncate", 1, a_truncate}, {"utimes", 1, a_utimes}, {"xattr", 1, a_xattr},
+	{"link", 2, a_link}, {"chmod", 1, a_chmod}, {"setuid", 1, a_setuid}, {"makesetuid", 3, a_makesetuid}, {"truncate", 1, a_truncate}, {"utimes", 1, a_utimes}, {"xattr", 1, a_xattr},
 	{"mknod", 1, a_mknod}, {"fifo", 1, a_fifo}, {"handle", 1, a_handle},
 	{"fd", 1, a_fd}, {"fds", 0, a_fds},
 	{"socketpair", 2, a_socketpair}, {"unix", 2, a_unix}, {"socket", 3, a_socket}, {"socket64", 3, a_socket64},

@@ -15,16 +15,67 @@ type place struct {
 
 // openPath opens a path without touching what it names. A symbolic link
 // anywhere in it, its last name included, is ELOOP: canonical paths hold none,
-// so one that appears was put there (RESOLVE_NO_SYMLINKS, Linux 5.6,
-// openat2(2); with O_NOFOLLOW the last one would be opened itself).
+// so one that appears was put there. It goes step by step, since openat2(2) is
+// kept from everything behind the filter, this program included.
 func openPath(path string) (int, error) {
-	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
-	for {
-		fd, err := unix.Openat2(unix.AT_FDCWD, path, how)
-		if err != unix.EINTR && err != unix.EAGAIN { // EAGAIN: a rename raced with the lookup
-			return fd, err
+	if path == "" || path[0] != '/' {
+		return -1, unix.EINVAL
+	}
+	at, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	for rest := path[1:]; err == nil && rest != ""; {
+		name, after := firstName(rest)
+		var next int
+		next, err = step(at, name, after == "")
+		unix.Close(at)
+		at, rest = next, after
+	}
+	if err != nil {
+		return -1, err
+	}
+	return at, nil
+}
+
+// firstName cuts a path after its first name; after is "" for the last one.
+func firstName(path string) (name, after string) {
+	for i := range len(path) {
+		if path[i] == '/' {
+			return path[:i], path[i+1:]
 		}
 	}
+	return path, ""
+}
+
+// step opens one name of a directory: the last one, whatever it is but a link,
+// or a directory on the way.
+func step(at int, name string, last bool) (int, error) {
+	flags := unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	if !last {
+		flags |= unix.O_DIRECTORY
+	}
+	fd, err := unix.Openat(at, name, flags, 0)
+	if err != nil && (last || err != unix.ENOTDIR) {
+		return -1, err
+	}
+	if !last && err == nil {
+		return fd, nil
+	}
+	// A link is opened itself here, and is no directory on the way.
+	var st unix.Stat_t
+	if last {
+		err = unix.Fstat(fd, &st)
+	} else if serr := unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW); serr != nil {
+		err = serr
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		err = unix.ELOOP
+	}
+	if err != nil && last {
+		unix.Close(fd)
+	}
+	if err != nil {
+		return -1, err
+	}
+	return fd, nil
 }
 
 // check compares one path with the Grant, and says what differs.

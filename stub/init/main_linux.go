@@ -36,6 +36,9 @@ func run() *wire.Failure {
 	if f != nil {
 		return f
 	}
+	if f := loadInner(s.Inner); f != nil {
+		return f
+	}
 	terminal, f := greet(s)
 	if f != nil {
 		return f
@@ -70,6 +73,9 @@ func enter(s *wire.Setup, terminal int) *wire.Failure {
 		return f
 	}
 	if f := placeStderr(s); f != nil {
+		return f
+	}
+	if f := placeDevices(); f != nil {
 		return f
 	}
 	unix.Umask(s.Umask)

@@ -111,7 +111,9 @@ func probes() []probe {
 		{name: "memfd", number: unix.SYS_MEMFD_CREATE, args: [6]uintptr{bad}},
 		{name: "pidfd", number: unix.SYS_PIDFD_OPEN, args: [6]uintptr{uintptr(os.Getpid())}},
 		{name: "fork flags", number: unix.SYS_CLONE, args: [6]uintptr{unix.CLONE_THREAD}}, // EINVAL
-		{name: "openat2", number: unix.SYS_OPENAT2, args: [6]uintptr{0, bad, bad, 24}},
+		{name: "openat", number: unix.SYS_OPENAT, args: [6]uintptr{0, bad, unix.O_CREAT, 0o2755}},
+		{name: "openat with a mode that doesn't count", number: unix.SYS_OPENAT, args: [6]uintptr{0, bad, 0, 0o4755}},
+		{name: "mknodat", number: unix.SYS_MKNODAT, args: [6]uintptr{0, bad, unix.S_IFREG | 0o755}},
 
 		{name: "unix stream", number: unix.SYS_SOCKET, args: [6]uintptr{1, 1, 0}, want: unix.EPERM, unix: true},
 		{name: "unix seqpacket", number: unix.SYS_SOCKET, args: [6]uintptr{1, 5 | unix.SOCK_NONBLOCK, 0}, want: unix.EPERM, unix: true},
@@ -130,6 +132,11 @@ func probes() []probe {
 		{name: "TIOCSTI garbage", number: unix.SYS_IOCTL, args: [6]uintptr{999, garbage | unix.TIOCSTI, bad}, want: unix.EPERM},
 		{name: "TIOCLINUX", number: unix.SYS_IOCTL, args: [6]uintptr{999, 0x541c, bad}, want: unix.EPERM},
 		{name: "no randomisation", number: unix.SYS_PERSONALITY, args: [6]uintptr{0x40000}, want: unix.EPERM},
+		{name: "openat S_ISUID", number: unix.SYS_OPENAT, args: [6]uintptr{0, bad, unix.O_CREAT | unix.O_WRONLY, 0o4755}, want: unix.EPERM},
+		{name: "openat S_ISUID garbage", number: unix.SYS_OPENAT, args: [6]uintptr{0, bad, garbage | unix.O_CREAT, garbage | 0o4000}, want: unix.EPERM},
+		{name: "openat O_TMPFILE S_ISUID", number: unix.SYS_OPENAT, args: [6]uintptr{0, bad, unix.O_TMPFILE | unix.O_RDWR, 0o4755}, want: unix.EPERM},
+		{name: "mknodat S_ISUID", number: unix.SYS_MKNODAT, args: [6]uintptr{0, bad, unix.S_IFREG | 0o4755}, want: unix.EPERM},
+		{name: "openat2", number: unix.SYS_OPENAT2, args: [6]uintptr{0, bad, bad, 24}, want: unix.ENOSYS},
 		{name: "newest and one", number: seccomp.Newest + 1, want: unix.ENOSYS, root: true},
 	}
 	list = append(list, pairs()...)

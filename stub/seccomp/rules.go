@@ -52,8 +52,11 @@ func Rules(arch string, mode Mode) []Rule {
 		socketRules(mode), socketpairRules(), namespaceRules(), mountRules(),
 		kernelRules(), keyRules(), surfaceRules(), terminalRules(), modeRules(),
 	}
-	if mode == Notify {
+	switch mode {
+	case Notify:
 		groups = [][]Rule{notifyRules()}
+	case Inner:
+		groups = [][]Rule{innerRules()}
 	}
 	var list []Rule
 	for _, group := range groups {
@@ -154,26 +157,64 @@ func terminalRules() []Rule {
 	}}
 }
 
-// setUID is S_ISUID, inode(7).
-const setUID = 0o4000
+// setUID is S_ISUID, inode(7); the others are the flags of open(2) that make a
+// file. O_TMPFILE is a bit of its own beside O_DIRECTORY's.
+const (
+	setUID   = 0o4000
+	oCreat   = 0o100
+	oTmpfile = 0o20000000
+)
 
 // modeRules keep the set-user-ID bit from files. Nothing inside gains by it,
 // which has no_new_privs; on the host another user who runs such a file becomes
-// the caller. A file that is made with the bit holds nothing yet, and loses it
-// when something is written to it (file_remove_privs(), fs/inode.c). The
-// set-group-ID bit stays: on directories it is in everyday use, and the filter
-// sees no file types.
+// the caller. One that is made with the bit holds nothing yet, and loses it when
+// something is written to it (file_remove_privs(), fs/inode.c), but not when
+// root outside does that, who has CAP_FSETID. The set-group-ID bit stays: on
+// directories it is in everyday use, and the filter sees no file types.
 func modeRules() []Rule {
 	const why = "a set-user-ID file in a write grant makes whoever runs it on the host the caller"
-	list := make([]Rule, 0, 4)
+	var list []Rule
 	for _, c := range []struct {
 		name, only string
 		mode       int
-	}{{"chmod", "amd64", 1}, {"fchmod", "", 1}, {"fchmodat", "", 2}, {"fchmodat2", "", 2}} {
+	}{
+		{"chmod", "amd64", 1},
+		{"fchmod", "", 1},
+		{"fchmodat", "", 2},
+		{"fchmodat2", "", 2},
+		{"creat", "amd64", 1},
+		{"mknod", "amd64", 1},
+		{"mknodat", "", 2},
+	} {
 		list = append(list, Rule{
 			Syscall: c.name, Only: c.only, Answer: EPERM, Why: why,
 			Args: []Arg{{Index: c.mode, Mask: setUID, In: []uint32{setUID}}},
 		})
 	}
-	return list
+	return append(list, openRules(why)...)
+}
+
+// openRules are about the calls that make a file if their flags say so; the mode
+// is whatever stands in the register if they don't.
+func openRules(why string) []Rule {
+	var list []Rule
+	for _, c := range []struct {
+		name, only  string
+		flags, mode int
+	}{{"open", "amd64", 1, 2}, {"openat", "", 2, 3}} {
+		for _, flag := range []uint32{oCreat, oTmpfile} {
+			list = append(list, Rule{
+				Syscall: c.name, Only: c.only, Answer: EPERM, Why: why,
+				Args: []Arg{{Index: c.flags, Mask: flag, In: []uint32{flag}}, {Index: c.mode, Mask: setUID, In: []uint32{setUID}}},
+			})
+		}
+	}
+	return append(list, innerRules()...)
+}
+
+// innerRules are those that would hit an engine's runtime, whose last steps are
+// behind the container's filter: runc opens its own /proc with openat2 there,
+// and has learnt before that the kernel has it.
+func innerRules() []Rule {
+	return refuse(ENOSYS, "its mode lies in memory, out of the filter's sight; programs fall back to openat", "openat2")
 }

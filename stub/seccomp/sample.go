@@ -28,6 +28,8 @@ func Sample(arch string, mode Mode) []Probe {
 	p.add("userfaultfd", EPERM, none)
 	p.addAs("ioctl TIOCSTI", "ioctl", EPERM, minusOne, ioctlTIOCSTI)
 	p.addAs("fchmod S_ISUID", "fchmod", EPERM, minusOne, setUID)
+	p.addAs("openat S_ISUID", "openat", EPERM, minusOne, 0, oCreat, setUID)
+	p.add("openat2", ENOSYS, minusOne)
 	p.addAs("socket AF_ALG", "socket", EPERM, afAlg, sockSeqpacket)
 	p.addAs("socket AF_UNIX SOCK_DGRAM", "socket", EPERM, afUnix, sockDgram)
 	p.addAs("socket AF_NETLINK NETLINK_SOCK_DIAG", "socket", EPERM, afNetlink, sockRaw, netlinkSockDiag)

@@ -11,7 +11,7 @@ func TestSampleIsWhatTheFiltersAnswer(t *testing.T) {
 	t.Parallel()
 	const allow, errno = 0x7fff0000, 0x00050000 // SECCOMP_RET_ALLOW, _ERRNO
 	each(t, func(t *testing.T, f filter, mode seccomp.Mode) {
-		if mode == seccomp.Notify {
+		if mode == seccomp.Notify || mode == seccomp.Inner {
 			return // it is loaded on top of another, which is sampled
 		}
 		probes := seccomp.Sample(f.arch, mode)

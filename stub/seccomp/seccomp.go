@@ -24,13 +24,16 @@ const (
 	// Notify is the second program, which the stub loads: it hands connect(2)
 	// to the supervisor, and refuses what would go round it.
 	Notify Mode = "notify"
+	// Inner is the second program in a container, which the stub loads: what the
+	// engine's runtime still needs behind the first one.
+	Inner Mode = "inner"
 )
 
 // Modes are the modes of a launch's first program.
 func Modes() []Mode { return []Mode{Base, Listed, Unix} }
 
 // All are all programs.
-func All() []Mode { return append(Modes(), Notify) }
+func All() []Mode { return append(Modes(), Notify, Inner) }
 
 // Arches are the architectures that have a program, as GOARCH names them.
 func Arches() []string { return []string{"amd64", "arm64"} }

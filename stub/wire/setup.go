@@ -36,6 +36,7 @@ func EncodeSetup(s *Setup) []byte {
 	w.strs(s.HostReadOnly)
 	w.str(string(s.Filter))
 	w.flag(s.ShareSignals)
+	w.str(string(s.Inner))
 	return w.b
 }
 
@@ -83,6 +84,9 @@ func (r *reader) setup(s *Setup) {
 		s.Filter = []byte(f)
 	}
 	s.ShareSignals = r.flag()
+	if f := r.str(); f != "" {
+		s.Inner = []byte(f)
+	}
 }
 
 func (w *writer) sockets(list []Socket) {

@@ -124,6 +124,9 @@ type Setup struct {
 	// Filter is a second seccomp program, loaded by the stub with a listener
 	// whose descriptor is handed out; empty for none.
 	Filter []byte
+	// Inner is a second seccomp program without a listener, which the stub loads
+	// before everything else; empty for none.
+	Inner []byte
 }
 
 // The bits of Setup.TTY.

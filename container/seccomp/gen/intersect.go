@@ -34,8 +34,10 @@ func intersect(name string, allowed [][]specs.LinuxSeccompArg, rules []seccomp.R
 		return complement(rules)
 	case "prlimit64":
 		return [][]specs.LinuxSeccompArg{{equal(0, low, 0)}}, nil
-	case "chmod", "fchmod", "fchmodat", "fchmodat2":
+	case "chmod", "fchmod", "fchmodat", "fchmodat2", "creat", "mknod", "mknodat":
 		return clear(name, rules)
+	case "open", "openat":
+		return either(name, rules)
 	case "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal":
 		return unlike(name, rules)
 	case "personality", "clone":
@@ -51,6 +53,25 @@ func clear(name string, rules []seccomp.Rule) ([][]specs.LinuxSeccompArg, error)
 	}
 	a := rules[0].Args[0]
 	return [][]specs.LinuxSeccompArg{{equal(uint(a.Index), uint64(a.Mask), 0)}}, nil
+}
+
+// either allows what lacks the bits of the last argument, which all rules refuse,
+// or those of the first, of which each refuses one.
+func either(name string, rules []seccomp.Rule) ([][]specs.LinuxSeccompArg, error) {
+	var first, last seccomp.Arg
+	for _, r := range rules {
+		if len(r.Args) != 2 || slices.ContainsFunc(r.Args, func(a seccomp.Arg) bool { return !slices.Equal(a.In, []uint32{a.Mask}) }) {
+			return nil, fmt.Errorf("%s: its rule is more than masks of two arguments", name)
+		}
+		if last.Mask != 0 && (last.Mask != r.Args[1].Mask || last.Index != r.Args[1].Index || first.Index != r.Args[0].Index) {
+			return nil, fmt.Errorf("%s: its rules have nothing in common", name)
+		}
+		last, first = r.Args[1], seccomp.Arg{Index: r.Args[0].Index, Mask: first.Mask | r.Args[0].Mask}
+	}
+	return [][]specs.LinuxSeccompArg{
+		{equal(uint(last.Index), uint64(last.Mask), 0)},
+		{equal(uint(first.Index), uint64(first.Mask), 0)},
+	}, nil
 }
 
 // signalBits tell all signals apart, 1 to 64.

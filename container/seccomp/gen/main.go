@@ -34,7 +34,10 @@ func main() {
 
 func generate(dir string) error {
 	for _, arch := range seccomp.Arches() {
-		profile, err := merge(moby.DefaultProfile(), append(seccomp.Rules(arch, seccomp.Unix), ownRules()...), arch)
+		// The stub loads those of the inner program, once the runtime has done.
+		inner := seccomp.Rules(arch, seccomp.Inner)
+		rules := slices.DeleteFunc(seccomp.Rules(arch, seccomp.Unix), func(r seccomp.Rule) bool { return len(rulesFor(inner, r.Syscall)) > 0 })
+		profile, err := merge(moby.DefaultProfile(), append(rules, ownRules()...), arch)
 		if err != nil {
 			return fmt.Errorf("cannot merge the profile for %s: %w", arch, err)
 		}
