@@ -45,6 +45,12 @@ func search(path string, forbidden func(path string) bool) (string, error) {
 		}
 		return found, nil
 	}
+	if path == "" {
+		return "", &policy.Refusal{
+			Reason: policy.Unavailable, Code: "bwrap_missing", Subject: toolName,
+			Why: "cannot find bubblewrap: PATH is unset or empty", Fix: "set PATH to where programs are, such as /usr/bin:/bin",
+		}
+	}
 	return "", missingTool(passed)
 }
 

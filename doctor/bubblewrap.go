@@ -61,6 +61,11 @@ func (h *Host) noBubblewrap(err error) Result {
 		return h.untrusted(r)
 	case isRefusal && r.Code == "bwrap_broken":
 		return refused(err, r.Code, "")
+	case isRefusal && r.Code == "bwrap_missing" && len(h.Path) == 0:
+		return fail("bwrap_missing", "PATH is unset or empty, so no program is found", "export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+	}
+	if dir := h.find("bwrap"); isRefusal && r.Code == "bwrap_missing" && dir != "" {
+		return fail("bwrap_missing", r.Why+", but there is one in "+dir, `export PATH="$PATH:`+dir+`"`)
 	}
 	return refused(err, "bwrap_missing", h.distro.install("bubblewrap"))
 }

@@ -94,6 +94,7 @@ func Run(ctx context.Context, h *Host, checks []Check) []Result {
 func (c Check) ask(ctx context.Context, h *Host) Result {
 	r := c.Run(ctx, h)
 	r.Name = c.Name
+	r.Fix = h.forUser(r.Fix)
 	return r
 }
 

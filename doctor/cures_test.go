@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -67,4 +68,80 @@ func row(t *testing.T, h *doctor.Host, name string) doctor.Result {
 		t.Fatalf("no row %q", name)
 	}
 	return rows[i]
+}
+
+// TestCuresForRoot: root types no sudo, and where there is none the commands
+// are said to be root's.
+func TestCuresForRoot(t *testing.T) {
+	t.Parallel()
+	const install, profile = "apt-get update && apt-get install -y bubblewrap", "| tee /etc/apparmor.d/bwrap\napparmor_parser -r"
+	missing, refused := good(), good()
+	missing.bwrapErr = unavailable("bwrap_missing", "cannot find bubblewrap: no bwrap on the PATH", "install it")
+	refused.missing = map[string]bool{"user": true}
+	for name, c := range map[string]struct {
+		host  string
+		row   string
+		uid   int
+		sudo  bool
+		probe probe
+		want  string
+	}{
+		"root":                 {"debian12", "bubblewrap", 0, true, missing, install},
+		"a user with sudo":     {"debian12", "bubblewrap", 1000, true, missing, "sudo apt-get update && sudo apt-get install -y bubblewrap"},
+		"a user without":       {"debian12", "bubblewrap", 1000, false, missing, "# as root:\n" + install},
+		"a pipe":               {"ubuntu2404", "user namespaces", 1000, false, refused, profile},
+		"what needs no sudo":   {"nixos", "bubblewrap", 1000, false, missing, "nix-env -iA nixos.bubblewrap"},
+		"typed somewhere else": {"docker-ubuntu2404", "user namespaces", 0, false, refused, "on the host: printf"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := fixture(t, c.host)
+			if !c.sudo {
+				delete(root, "usr/bin/sudo")
+			}
+			h := &doctor.Host{Root: root, UID: c.uid, Arch: "amd64", Probe: c.probe, State: "/home/ann/.local/state/pinfold", Path: []string{"/usr/bin"}}
+			if got := row(t, h, c.row).Fix; !strings.Contains(got, c.want) || c.uid == 0 && strings.HasPrefix(got, "sudo") {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// TestCureKeepsNames: a name that holds the word is the name it was.
+func TestCureKeepsNames(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[string]string{
+		"/home/ann/a sudo b":    "# as root:\nmv '/home/ann/a sudo b' '/home/ann/a sudo b.foreign'",
+		"/home/ann/it's sudo b": "# as root:\nmv '/home/ann/it'\\''s sudo b' '/home/ann/it'\\''s sudo b.foreign'",
+	} {
+		p := good()
+		p.disk.Owner = 1001
+		root := fixture(t, "debian12")
+		delete(root, "usr/bin/sudo")
+		mode(state[1:], 0o700|fs.ModeDir)(&doctor.Host{Root: root}, nil)
+		h := &doctor.Host{Root: root, UID: 1000, Arch: "amd64", Probe: p, State: state, Path: []string{"/usr/bin"}}
+		if got := row(t, h, "state directory").Fix; got != want {
+			t.Errorf("got %q\nwant %q", got, want)
+		}
+	}
+}
+
+// TestNoPath: what is installed needn't be installed again.
+func TestNoPath(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		path      []string
+		seen, fix string
+	}{
+		"unset":     {nil, "PATH is unset or empty", "export PATH=/usr/local/sbin:"},
+		"elsewhere": {[]string{"/opt/bin"}, "there is one in /usr/bin", `export PATH="$PATH:/usr/bin"`},
+	} {
+		p := good()
+		p.bwrapErr = unavailable("bwrap_missing", "cannot find bubblewrap: no bwrap on the PATH", "install it")
+		h := &doctor.Host{Root: fixture(t, "debian12"), UID: 1000, Arch: "amd64", Probe: p, State: "/home/ann/.local/state/pinfold", Path: c.path}
+		mode("usr/bin/bwrap", 0o755)(h, nil)
+		if r := row(t, h, "bubblewrap"); r.Code != "bwrap_missing" || !strings.Contains(r.Seen, c.seen) || !strings.HasPrefix(r.Fix, c.fix) {
+			t.Errorf("%s: got %+v", name, r)
+		}
+	}
 }

@@ -29,7 +29,7 @@ func fixture(t *testing.T, name string) fstest.MapFS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := fstest.MapFS{}
+	root := fstest.MapFS{"usr/bin/sudo": {Mode: 0o755}}
 	for _, f := range a.Files {
 		root[f.Name] = &fstest.MapFile{Data: f.Data, Mode: 0o644}
 	}
@@ -180,7 +180,7 @@ func TestFixtures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			h := &doctor.Host{Root: fixture(t, c.host), UID: c.uid, Arch: c.arch, Probe: c.p, State: "/home/ann/.local/state/pinfold"}
+			h := &doctor.Host{Root: fixture(t, c.host), UID: c.uid, Arch: c.arch, Probe: c.p, State: "/home/ann/.local/state/pinfold", Path: []string{"/usr/bin"}}
 			if p, isFake := c.p.(probe); isFake {
 				p.disk.Owner = c.uid
 				h.Probe = p

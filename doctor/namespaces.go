@@ -42,7 +42,7 @@ func (h *Host) userNamespaces(ctx context.Context) Result {
 	}
 	seen := "a user namespace could not be made: " + err.Error()
 	if v, err := h.read("sys/fs/selinux/enforce"); err == nil && v == "1" {
-		return fail("userns_refused", seen+"; SELinux is enforcing", words("see whether SELinux refused it: sudo ausearch -m avc -ts recent | grep user_namespace"))
+		return fail("userns_refused", seen+"; SELinux is enforcing", words("see, as root, whether SELinux refused it: ausearch -m avc -ts recent | grep user_namespace"))
 	}
 	return fail("userns_refused", seen, words("ask who administers this machine why user namespaces are refused"))
 }

@@ -99,7 +99,11 @@ func oneFix(fix string) string {
 			commands = append(commands, line)
 		}
 	}
-	if len(commands) > 0 {
+	switch {
+	case len(commands) == 0:
+	case slices.Contains(advice, doctor.AsRoot):
+		return doctor.AsRoot + " " + strings.Join(commands, " && ")
+	default:
 		return strings.Join(commands, " && ")
 	}
 	return strings.Join(advice, "; ")

@@ -23,7 +23,7 @@ import (
 func Listening(ctx context.Context, r *container.Reach, search bool) ([]string, error) {
 	bound, err := notify.Listening()
 	if err != nil {
-		return nil, fmt.Errorf("%w (it takes the kernel's unix_diag: sudo modprobe unix_diag)", err)
+		return nil, fmt.Errorf("%w (it takes the kernel's unix_diag; as root: modprobe unix_diag)", err)
 	}
 	if len(bound) == 0 {
 		return nil, nil
