@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -137,28 +138,25 @@ func ignoreLost(err error) error {
 	return ignoreGone(err)
 }
 
-// takeAway removes it, and answers where its content is kept, "" where it had
-// none.
-func (v *victim) takeAway(keep string, r *room) (string, error) {
+// takeAway moves it out of the way, and settles it where that can be done at
+// once.
+func (v *victim) takeAway(keep string, r *room) (*aside, error) {
+	a := &aside{path: v.path, settled: true}
 	switch err := v.unlinkEmpty(); {
 	case err == nil:
-		return "", nil
+		return a, nil
 	case !errors.Is(err, errNotEmpty):
-		return "", err
+		return nil, err
 	}
-	// Out of the way first: that is one step, and copying is many.
-	aside := ".pinfold-taken-" + rand.Text()
 	out, where := v.outside()
+	a.where, a.name, a.settled = where, ".pinfold-taken-"+rand.Text(), false
 	if err := v.try(func() error {
-		return unix.Renameat2(v.dir, v.name, out, aside, unix.RENAME_NOREPLACE)
+		return unix.Renameat2(v.dir, v.name, out, a.name, unix.RENAME_NOREPLACE)
 	}); err != nil {
-		return "", err
+		return nil, err
 	}
-	kept, err := r.copy(out, aside, keep, filepath.Base(v.path))
-	if err != nil {
-		return filepath.Join(where, aside), nil //nolint:nilerr // it is kept there instead
-	}
-	return kept, removeTree(out, aside)
+	a.since = time.Now()
+	return a, a.settleIn(out, keep, r)
 }
 
 // outside is the directory that it is moved to, and its path.
@@ -172,7 +170,9 @@ func (v *victim) outside() (dir int, path string) {
 // errNotEmpty: there is something to keep.
 var errNotEmpty = errors.New("it holds something")
 
-// unlinkEmpty removes what has no content of its own.
+// unlinkEmpty removes what has no content of its own and can get none: who has
+// an empty directory open can make nothing in it afterwards, and is told, but
+// goes on writing to a file.
 func (v *victim) unlinkEmpty() error {
 	st, err := statPoint(v.dir, v.name)
 	if err != nil {
@@ -183,9 +183,7 @@ func (v *victim) unlinkEmpty() error {
 	case unix.S_IFDIR:
 		flags = unix.AT_REMOVEDIR
 	case unix.S_IFREG, unix.S_IFLNK:
-		if st.Size != 0 {
-			return errNotEmpty
-		}
+		return errNotEmpty
 	}
 	err = v.try(func() error { return unix.Unlinkat(v.dir, v.name, flags) })
 	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOTDIR) {

@@ -16,9 +16,13 @@ type room struct {
 	bytes   int64
 	entries int
 	serial  int
+	// copied are the files that are in the copy that is made, and young is that
+	// they have just been moved.
+	copied map[inode]version
+	young  bool
 }
 
-func newRoom() room { return room{bytes: 16 << 20, entries: 2000} }
+func newRoom() room { return room{bytes: 16 << 20, entries: 2000, copied: map[inode]version{}} }
 
 // errNoRoom: it is more than is copied.
 var errNoRoom = errors.New("it is too much to copy")
@@ -42,6 +46,9 @@ func (r *room) copy(dir int, name, keep, base string) (string, error) {
 		err := r.copyTo(dir, name, out, to)
 		if errors.Is(err, unix.EEXIST) && r.serial < maxTaken {
 			continue
+		}
+		if err != nil {
+			err = errors.Join(err, removeTree(out, to)) // it would be half of it
 		}
 		return filepath.Join(keep, to), err
 	}
@@ -72,16 +79,14 @@ func (r *room) copyTo(dir int, name string, out int, to string) error {
 }
 
 func (r *room) copyFile(dir int, name string, out int, to string) error {
-	from, err := openRegular(dir, name)
-	if errors.Is(err, unix.EACCES) {
-		if err = openUpName(dir, name, 0o600); err == nil {
-			from, err = openRegular(dir, name)
-		}
-	}
+	from, err := openToRead(dir, name)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
+	if err := r.quiet(from); err != nil {
+		return err
+	}
 	fd, err := unix.Openat(out, to, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
@@ -90,6 +95,9 @@ func (r *room) copyFile(dir int, name string, out int, to string) error {
 	n, err := io.Copy(file, io.LimitReader(from, r.bytes+1))
 	if r.bytes -= n; err == nil && r.bytes < 0 {
 		err = errNoRoom
+	}
+	if err == nil {
+		err = r.quiet(from) // again: it took a while
 	}
 	return errors.Join(err, file.Close())
 }
@@ -192,9 +200,17 @@ func eachIn(dir int, name string, fn func(dir int, entry string) error) error {
 }
 
 // removeTree removes a name of a directory with everything beneath it.
-func removeTree(dir int, name string) error { return removeDeep(dir, name, 0) }
+func removeTree(dir int, name string) error {
+	return removeDeep(dir, name, 0, func(int, string) error { return nil })
+}
 
-func removeDeep(dir int, name string, depth int) error {
+// removeTree removes what was copied, and leaves what wasn't.
+func (r *room) removeTree(dir int, name string) error { return removeDeep(dir, name, 0, r.removable) }
+
+func removeDeep(dir int, name string, depth int, may func(dir int, name string) error) error {
+	if err := may(dir, name); err != nil {
+		return err
+	}
 	err := unix.Unlinkat(dir, name, 0)
 	if err == nil || errors.Is(err, unix.ENOENT) {
 		return nil
@@ -208,7 +224,7 @@ func removeDeep(dir int, name string, depth int) error {
 	if err := openUpName(dir, name, 0o700); err != nil {
 		return err
 	}
-	if err := eachIn(dir, name, func(in int, entry string) error { return removeDeep(in, entry, depth+1) }); err != nil {
+	if err := eachIn(dir, name, func(in int, entry string) error { return removeDeep(in, entry, depth+1, may) }); err != nil {
 		return err
 	}
 	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)

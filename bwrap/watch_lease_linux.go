@@ -166,9 +166,8 @@ func (n watchNote) clear(until time.Time) (removed []string, err error) {
 		list, err := victims(guard.Watch{Path: p.Path, Root: p.Root, Worktrees: p.Worktrees, Known: p.Known})
 		for _, v := range list {
 			if err == nil && (n.during(v.born, until) || n.during(v.changed, until)) && !v.foreign() {
-				if _, err = v.takeAway(n.Keep, &r); err == nil || errors.Is(err, unix.ENOENT) {
-					removed = append(removed, v.path)
-				}
+				err = n.clearOne(v, &r)
+				removed = append(removed, v.path)
 			}
 			v.close()
 		}
@@ -177,4 +176,12 @@ func (n watchNote) clear(until time.Time) (removed []string, err error) {
 		}
 	}
 	return removed, nil
+}
+
+func (n watchNote) clearOne(v *victim, r *room) error {
+	a, err := v.takeAway(n.Keep, r)
+	if a == nil {
+		return err
+	}
+	return errors.Join(err, a.finish(n.Keep, r))
 }

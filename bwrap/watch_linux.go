@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,7 +20,8 @@ import (
 //
 // Who made the thing can't be told, and it may be the host's own work. So what
 // isn't empty is kept: copied into the record, and its path is said. Where it
-// is too much to copy it stays beside, under a name that nothing runs.
+// is too much to copy, or is written to when the run ends, it stays beside,
+// under a name that nothing runs.
 type taker struct {
 	watches []guard.Watch
 	keep    string // the directory that takes what is taken away
@@ -32,6 +34,11 @@ type taker struct {
 	said  map[string]bool
 	count int
 	room  room
+	// open is what was taken away and may be written to still.
+	open   []pending
+	looked time.Time // when that was looked at last
+	unsaid int       // how many were kept without a notice of their own
+	failed error     // what couldn't be removed from beside
 }
 
 // maxTaken bounds how often names are cleared in one run: a command that goes
@@ -100,32 +107,6 @@ func victims(w guard.Watch) ([]*victim, error) {
 	return strays(v, w.Known)
 }
 
-// clear takes one thing away and says so: in an event each time, in a notice
-// once for each name.
-func (t *taker) clear(w guard.Watch, v *victim) error {
-	kept, err := v.takeAway(t.keep, &t.room)
-	if errors.Is(err, unix.ENOENT) {
-		return nil // whoever made it has removed it
-	}
-	if err != nil {
-		return err
-	}
-	why, reason := whyTaken(w.Rule.Class)
-	t.emit(event.Event{Kind: event.Path, Action: event.Denied, Target: v.path, Rule: w.Rule.Text, Reason: reason})
-	if t.said[w.Path] {
-		return nil
-	}
-	where := "it was empty"
-	if kept != "" {
-		where = fmt.Sprintf("it is kept as %q", kept)
-	}
-	if w.Allow != "" {
-		where += "; to allow it: " + w.Allow
-	}
-	t.tell(w.Path, fmt.Sprintf("took away %q, which appeared during the run, since %s (%s)", v.path, why, where))
-	return t.log("removed", "guarded_name", v.path, kept)
-}
-
 // whyTaken says why what appears is taken away, for people and as a code.
 func whyTaken(c guard.Class) (why, reason string) {
 	switch c {
@@ -157,20 +138,4 @@ func (t *taker) log(action, kind, path, detail string) error {
 		}
 	}
 	return t.journal.Add(step(action, kind, path, detail))
-}
-
-// beat renews the lease, when it is time.
-func (t *taker) beat() { t.lease.beat(false) }
-
-// end gives the lease up: whatever was to be done is done.
-func (t *taker) end() error {
-	if t == nil {
-		return nil
-	}
-	err := t.lease.end()
-	if t.journal != nil {
-		err = errors.Join(err, t.journal.Close())
-		t.journal = nil
-	}
-	return err
 }
