@@ -2,6 +2,7 @@ package guard
 
 import (
 	"fmt"
+	"path"
 	"slices"
 
 	"pinfold/policy"
@@ -51,12 +52,20 @@ func (g *gate) checkWrite(b *bound) error {
 		return refuse("symlink_loop", b.given, b, fmt.Sprintf("cannot grant %q: too many levels of symbolic links", b.given), "remove the links that lead in a circle")
 	case b.obj.missing():
 		return refuse("write_missing", b.given, b, fmt.Sprintf("cannot grant writing to %q: it doesn't exist", b.given),
-			fmt.Sprintf("mkdir -p %s, or write %q for one that may be missing", quote(b.given), "?"+b.rule.Text))
+			g.missingFix(b))
 	}
 	if slices.Contains(privateDirs, b.obj.path) {
 		g.note(fmt.Sprintf("%s: %s is the launch's own and writable anyway; nothing of the host's shows there", b, b.obj.path))
 	}
 	return checkKernel(b)
+}
+
+// missingFix doesn't make a directory where a service wants to have its socket.
+func (g *gate) missingFix(b *bound) string {
+	if path.Ext(b.obj.path) == ".sock" || g.isEscape(b) {
+		return fmt.Sprintf("a socket is connected to, and not written: start what makes it, and list it in \"sockets\": [%q]", b.rule.Text)
+	}
+	return fmt.Sprintf("mkdir -p %s, or write %q for one that may be missing", quote(b.given), "?"+b.rule.Text)
 }
 
 // checkRoot refuses rules for "/" that read.base is there for.

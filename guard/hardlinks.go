@@ -149,8 +149,10 @@ func (g *gate) linkRefusal(open []*account) error {
 func cure(p string) string {
 	const orStore = `, or list the store in "hard_links": {"allow_from": […]}`
 	switch {
+	case strings.HasSuffix(p, "/objects/pack/multi-pack-index"):
+		return "rm " + quote(p) + ": git does without it"
 	case strings.Contains(p, "/.git/") || strings.Contains(p, "/objects/"):
-		return "git clone --no-hardlinks makes copies; for a clone that exists: git repack -a -d && git prune-packed"
+		return "git clone --no-hardlinks makes copies; for a clone that exists: git repack -a -d && git prune-packed && git commit-graph write --reachable"
 	case strings.Contains(p, "/node_modules/"):
 		return "pnpm config set package-import-method copy, then install again" + orStore
 	case strings.Contains(p, "/site-packages/"):

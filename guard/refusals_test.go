@@ -119,6 +119,9 @@ func TestRefusals(t *testing.T) {
 		"a missing write grant": {
 			launch: launch{write: []string{"nowhere"}}, code: "write_missing", names: []string{"nowhere", "write[0]"},
 		},
+		"writing where a socket would be": {
+			launch: launch{write: []string{"nowhere/docker.sock"}}, code: "write_missing", names: []string{"\"sockets\": [", "docker.sock"},
+		},
 		"a looping write grant": {
 			prepare: func(tr *tree) { tr.link("b", "a"); tr.link("a", "b") },
 			launch:  launch{write: []string{"a"}}, code: "symlink_loop",
