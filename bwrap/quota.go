@@ -1,8 +1,10 @@
 package bwrap
 
 import (
+	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"pinfold/bwrap/cgroup"
@@ -84,6 +86,24 @@ func (l *Launch) bound(in input) {
 	l.cgroup = l.allControllers || treeLimits(in.Limits, false).Any()
 }
 
+// unplaced is why there is no cgroup: a limit that can't be kept, or, where
+// each of the policy's could be, what it requires beyond them.
+func (l *Launch) unplaced(path string, err error) error {
+	r, ok := errors.AsType[*policy.Refusal](err)
+	if !ok || !l.allControllers || r.Code != "limit_unavailable" {
+		return err
+	}
+	if own := treeLimits(l.Limits, false); own.Any() {
+		if _, missed := cgroup.Find(own, cgroup.Options{Path: path}); missed != nil {
+			return missed
+		}
+	}
+	return &policy.Refusal{
+		Reason: policy.Unavailable, Code: "requirement_unmet", Subject: "cgroup_limits", Rule: "require", Err: err,
+		Why: `cannot meet requirement "cgroup_limits": ` + strings.TrimPrefix(r.Why, "cannot "), Fix: r.Fix,
+	}
+}
+
 // PlaceLimits looks for the place where the launch's limits can be enforced,
 // beneath the cgroup that path names, or where the caller's own rights reach.
 // It makes nothing. A limit that can't be enforced is a refusal. [Start] does
@@ -100,7 +120,7 @@ func (l *Launch) PlaceLimits(path string) error {
 	}
 	place, err := cgroup.Find(treeLimits(l.Limits, false), cgroup.Options{Path: path, All: l.allControllers})
 	if err != nil {
-		return err
+		return l.unplaced(path, err)
 	}
 	l.place = place
 	return nil

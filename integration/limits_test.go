@@ -70,10 +70,24 @@ func hasCgroups(t *testing.T, l *lab) bool {
 	t.Helper()
 	r := l.wrap(t, launch{policy: workspaceOnly(), flags: []string{"--require", "cgroup_limits"}, argv: []string{"true"}})
 	given := os.Getenv("PINFOLD_CGROUPS") != "" // then the tests must have them
-	if r.code != 0 && (given || !strings.Contains(r.stderr, "limit_unavailable")) {
+	if r.code != 0 && (given || !strings.Contains(r.stderr, "requirement_unmet")) {
 		t.Fatalf("cgroup_limits: %v", r)
 	}
 	return r.code == 0
+}
+
+// TestRequiredCgroups: a limit that can't be kept is named before what is
+// required beyond it.
+func TestRequiredCgroups(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	if hasCgroups(t, l) {
+		t.Skip("limits can be kept here")
+	}
+	r := l.wrap(t, launch{policy: doc{"limits": doc{"memory": "1g"}, "require": []string{"cgroup_limits"}}, argv: ran()})
+	refused(t, r, "limit_unavailable", "limits.memory")
+	r = l.wrap(t, launch{policy: doc{"limits": doc{"files": 99}, "require": []string{"cgroup_limits"}}, argv: ran()})
+	refused(t, r, "requirement_unmet", "cgroup_limits")
 }
 
 // leftCgroups are cgroups of ours anywhere.
