@@ -37,6 +37,8 @@ func (h *Host) limitsResult(seen string, err error) Result {
 	switch {
 	case err == nil || isRefusal && r.Code != "limit_unavailable":
 		return ok(seen)
+	case isRefusal && h.Inside():
+		return warn("limit_unavailable", limitsRefused+r.Why, words(Outside))
 	case isRefusal && h.container() != "":
 		return warn("limit_unavailable", limitsRefused+r.Why,
 			words("limit the container itself (--cpus, --memory, --pids-limit), or start it with a cgroup that pinfold may write, named with --cgroup PATH"))

@@ -13,6 +13,9 @@ import (
 // (--read-only) the "container" variable tells, of which systemd makes
 // /run/systemd/container.
 func (h *Host) container() string {
+	if h.isOwnBoundary() {
+		return ownBoundary
+	}
 	for _, mark := range []struct{ file, name string }{
 		{"run/secrets/kubernetes.io", kubernetes},
 		{"var/run/secrets/kubernetes.io", kubernetes},
@@ -77,6 +80,8 @@ func checkContainer(_ context.Context, h *Host) Result {
 	switch {
 	case name == "":
 		return ok("not in a container")
+	case name == ownBoundary:
+		return h.inside()
 	case name == gVisor:
 		return warn("inside_gvisor", "in gVisor, which offers no Landlock and only some namespaces", h.kernelFix())
 	case h.UID == 0:
@@ -134,6 +139,8 @@ func (h *Host) containerFix(filter bool) string {
 		return words("on the host: incus config set NAME security.nesting=true (lxc config set with LXD, pct set ID --features nesting=1 with Proxmox)")
 	case gVisor:
 		return h.kernelFix()
+	case ownBoundary:
+		return words(Outside)
 	default:
 		return words("run pinfold outside of the container")
 	}

@@ -124,7 +124,7 @@ func checkEgress(ctx context.Context, h *Host) Result {
 		}
 		return warn("egress_proxy_only", "by the proxy alone, so programs have to know of proxies, and no policy may list sockets: "+answered.Error(), fix)
 	case told != nil:
-		return warn("sockets_not_told", "transparent, for any program; but no policy may list sockets: "+told.Error(), "sudo modprobe unix_diag")
+		return warn("sockets_not_told", "transparent, for any program; but no policy may list sockets: "+told.Error(), h.diagFix())
 	case err == nil && abi < wire.LandlockABI:
 		return warn("sockets_need_landlock", fmt.Sprintf("transparent, for any program; but no policy may list sockets: Landlock ABI %d, wanted %d", abi, wire.LandlockABI), "")
 	}
@@ -153,6 +153,14 @@ func checkLandlock(_ context.Context, h *Host) Result {
 		return ok(fmt.Sprintf("Landlock ABI %d (no signal and abstract socket scopes before 6)", abi))
 	}
 	return ok(fmt.Sprintf("Landlock ABI %d", abi))
+}
+
+// diagFix: a filter's no is no missing module.
+func (h *Host) diagFix() string {
+	if h.Inside() {
+		return words(Outside)
+	}
+	return "sudo modprobe unix_diag"
 }
 
 const noLandlock = "no Landlock: launches lack the second layer and say so; a policy that requires it is refused"

@@ -74,6 +74,16 @@ func TestRows(t *testing.T) {
 		"own policy": {"policy files", func(h *doctor.Host, _ *probe) {
 			h.Policies = []doctor.PolicyFound{{Path: "/p", Trusted: true, Used: true}}
 		}, doctor.OK, "ok"},
+		"inside pinfold": {"container", within, doctor.Fail, "inside_pinfold"},
+		"inside, state":  {"state directory", within, doctor.Unknown, "state_unknown"},
+		"inside, userns": {"user namespaces", within, doctor.Unknown, "userns_unknown"},
+		"inside pinfold's container": {"container", func(h *doctor.Host, p *probe) {
+			mode(".pinfold", 0o755|fs.ModeDir)(h, p)
+		}, doctor.Fail, "inside_pinfold"},
+		"another bubblewrap": {"container", func(h *doctor.Host, p *probe) {
+			within(h, p)
+			file("proc/self/mountinfo", "1 0 8:1 / / ro - ext4 /dev/sda1 rw")(h, p)
+		}, doctor.OK, "ok"},
 		"owner unmapped":  {"user mapping", unmapped("65534"), doctor.Fail, "user_unmapped"},
 		"bwrap not asked": {"bubblewrap", unmapped("65534"), doctor.Unknown, "bwrap_unknown"},
 		"owner mapped":    {"user mapping", unmapped("1234"), doctor.OK, "ok"},
@@ -192,4 +202,12 @@ func procCovered(h *doctor.Host, p *probe) {
 func procSysClosed(h *doctor.Host, p *probe) {
 	file("proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:5 /sys /proc/sys ro,nosuid - proc proc rw")(h, p)
 	p.missing = map[string]bool{"user": true}
+}
+
+// within is the inside of a boundary of pinfold's own.
+func within(h *doctor.Host, p *probe) {
+	file("proc/1/comm", "bwrap")(h, p)
+	file("proc/self/status", "Name:\tpinfold\nNoNewPrivs:\t1\nSeccomp:\t2")(h, p)
+	file("proc/self/mountinfo", "1 0 8:1 / / ro - ext4 /dev/sda1 rw\n2 1 0:5 / /dev/console ro,nosuid - tmpfs tmpfs rw")(h, p)
+	p.missing = map[string]bool{"user": true, "unshare": true, "openat2": true}
 }

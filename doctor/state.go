@@ -27,6 +27,9 @@ func checkState(_ context.Context, h *Host) Result {
 	if h.State == "" {
 		return unknown("state_unknown", "no state directory was named")
 	}
+	if h.Inside() {
+		return unknown("state_unknown", "not asked: it is kept from what runs inside")
+	}
 	name := strings.TrimPrefix(h.State, "/")
 	info, err := fs.Stat(h.Root, name)
 	switch {

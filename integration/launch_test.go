@@ -228,3 +228,31 @@ func TestNothingAppearsInTheHome(t *testing.T) {
 		})
 	}
 }
+
+// TestInsideItself: there is no boundary inside of a boundary, and whoever
+// tries reads that, and nothing else.
+func TestInsideItself(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	inner := func(args ...string) result {
+		return l.wrap(t, launch{policy: workspaceOnly(), flags: []string{"--quiet"}, argv: append([]string{built.pinfold}, args...)})
+	}
+	for name, args := range map[string][]string{
+		"wrap":            {"wrap", "--error-format", "json", "--", "true"},
+		"another state":   {"wrap", "--error-format", "json", "--state", "/tmp/state", "--", "true"},
+		"plan":            {"plan", "--error-format", "json", "--", "true"},
+		"the outer state": {"wrap", "--error-format", "json", "--state", l.state, "--", "true"},
+	} {
+		res := inner(args...)
+		var r struct{ Reason, Code, Why, Fix string }
+		if err := json.Unmarshal([]byte(res.stderr), &r); err != nil || res.code != 125 || r.Reason != "sandbox_unavailable" || r.Code != "inside_pinfold" || r.Fix == "" {
+			t.Errorf("%s: %v: got %v", name, err, res)
+		}
+	}
+	if res := inner("wrap", "--", "true"); strings.Count(res.stderr, "\n") != 2 || !strings.HasPrefix(res.stderr, "pinfold: sandbox_unavailable (inside_pinfold)") {
+		t.Errorf("a refusal of two lines is %v", res)
+	}
+	if res := inner("doctor"); res.code != 1 || !strings.Contains(res.stdout, "inside pinfold's own boundary") || strings.Contains(res.stdout, "can't be read") {
+		t.Errorf("doctor: %v", res)
+	}
+}

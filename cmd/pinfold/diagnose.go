@@ -36,7 +36,10 @@ func (p *program) diagnosed(ctx context.Context, err error) error {
 		return tooFewFiles(r, err)
 	}
 	if !ofMachine(r) {
-		return err
+		return p.fromInside(err)
+	}
+	if p.isInside(r) {
+		return insideItself(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, diagnoseTimeout)
 	defer cancel()
@@ -57,6 +60,29 @@ func tooFewFiles(r *policy.Refusal, err error) *policy.Refusal {
 	return &policy.Refusal{
 		Reason: policy.Unavailable, Code: "too_few_files", Subject: r.Subject, Why: r.Why, Err: err,
 		Fix: "start it with a higher limit of open files, such as ulimit -n 1024",
+	}
+}
+
+// fromInside is the refusal of a launch inside of a boundary of pinfold's: what
+// it met first there says nothing. Elsewhere it is as it was.
+func (p *program) fromInside(err error) error {
+	if err == nil || isOutcome(err) || !p.isInside(asRefusal(err)) {
+		return err
+	}
+	return insideItself(err)
+}
+
+// isInside reports whether a refusal may be due to where pinfold runs, and
+// that is inside of its own boundary.
+func (p *program) isInside(r *policy.Refusal) bool {
+	return (r.Reason == policy.Unavailable || r.Code == "user_unmapped" || ofMachine(r)) && p.machine().Inside()
+}
+
+func insideItself(err error) *policy.Refusal {
+	return &policy.Refusal{
+		Reason: policy.Unavailable, Code: doctor.InsidePinfold, Subject: "pinfold", Err: err,
+		Why: "cannot start a sandbox: this is the inside of pinfold's own boundary, where no other can be made",
+		Fix: doctor.Outside,
 	}
 }
 

@@ -45,7 +45,7 @@ func (p *program) explainCommand() *cli.Command {
 
 func (p *program) explain(ctx context.Context, f *launchFlags, subject string) (err error) {
 	l, err := p.prepare(f, []string{"true"})
-	defer func() { err = errors.Join(err, l.removeFresh(err)) }()
+	defer func() { err = errors.Join(p.fromInside(err), l.removeFresh(err)) }()
 	if err != nil {
 		return err
 	}

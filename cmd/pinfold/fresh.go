@@ -12,6 +12,7 @@ import (
 	"pinfold/bwrap"
 	"pinfold/container/launch"
 	"pinfold/plan"
+	"pinfold/policy"
 )
 
 // The kinds of directories that are made for one launch, and their place in
@@ -84,7 +85,7 @@ func (l *prepared) removeFresh(why error) error {
 	errs = append(errs, l.dirs.Remove())
 	l.fresh, l.locks, l.dirs = nil, nil, launch.Dirs{}
 	errs = append(errs, l.removeRecord())
-	if l.request.State == "" {
+	if l.request.State == "" || isCode(why, "state_unusable") {
 		return errors.Join(append(errs, l.newState.end(why))...)
 	}
 	kept, err := launch.Kept(l.request.State)
@@ -96,6 +97,12 @@ func (l *prepared) removeFresh(why error) error {
 	}
 	errs = append(errs, l.newState.end(why))
 	return errors.Join(errs...)
+}
+
+// isCode reports whether a launch was refused with a code.
+func isCode(why error, code string) bool {
+	r, ok := errors.AsType[*policy.Refusal](why)
+	return ok && r.Code == code
 }
 
 // sweep removes the directories beneath parent whose launch is no more, less

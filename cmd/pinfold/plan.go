@@ -78,7 +78,7 @@ func (p *program) plan(c *cli.Context, f *launchFlags, o planOutput) error {
 	if err == nil {
 		err = p.printPlan(c.Context, l, o)
 	}
-	return errors.Join(err, l.removeFresh(err))
+	return errors.Join(p.fromInside(err), l.removeFresh(err))
 }
 
 func (p *program) printPlan(ctx context.Context, l *prepared, o planOutput) error {
