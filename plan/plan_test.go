@@ -218,6 +218,19 @@ func TestText(t *testing.T) {
 	golden(t, "text.txt", s.String())
 }
 
+// TestNotesAreCopied: a command in a note is as it is to be typed.
+func TestNotesAreCopied(t *testing.T) {
+	t.Parallel()
+	var s strings.Builder
+	note := `no logs yet: mkdir "/w/.bare/logs" first`
+	if err := (&plan.Plan{Notes: []string{note, "a \x1b[2J\nmounts (9)"}}).Text(&s); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\nnotes\n  " + note + "\n  a \\x1b[2J\\nmounts (9)\n"; !strings.HasSuffix(s.String(), want) {
+		t.Errorf("got %q, wanted it to end with %q", s.String(), want)
+	}
+}
+
 func TestTextOfNothing(t *testing.T) {
 	t.Parallel()
 	var s strings.Builder

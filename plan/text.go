@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"pinfold/guard"
+	"pinfold/policy"
 )
 
 // Text writes the plan for people: every mount with the rule that made it,
@@ -30,7 +31,7 @@ func (p *Plan) Text(w io.Writer) error {
 	list(&s, "limits", limitLines(p.Limits), "")
 	p.layerTable(&s)
 	list(&s, "required", p.Require, "")
-	list(&s, "notes", p.Notes, "")
+	sentences(&s, "notes", p.Notes)
 	_, err = io.WriteString(w, s.String())
 	return err
 }
@@ -86,6 +87,17 @@ func list(w io.Writer, heading string, lines []string, none string) {
 	fmt.Fprintf(w, "\n%s\n", heading)
 	for _, l := range lines {
 		fmt.Fprintf(w, "  %s\n", clean(l))
+	}
+}
+
+// sentences writes a heading and pinfold's own words, whose names are quoted
+// already: what stands in them is there to be read and copied.
+func sentences(w io.Writer, heading string, lines []string) {
+	if len(lines) > 0 {
+		fmt.Fprintf(w, "\n%s\n", heading)
+	}
+	for _, l := range lines {
+		fmt.Fprintf(w, "  %s\n", policy.Printable(l))
 	}
 }
 
