@@ -22,7 +22,8 @@ TAGS := urfave_cli_no_docs,nethttpomithttp2
 # which saves 430 kB. (TLS is spoken to a parent proxy and to engines alone.)
 COLD := archive/tar crypto/tls/... crypto/x509/... encoding/asn1 encoding/json github.com/goccy/... \
 	github.com/moby/... github.com/tailscale/... math/big mime/... regexp/... text/template/... \
-	pinfold/container pinfold/container/engine pinfold/container/image pinfold/container/launch \
+	github.com/urfave/cli/... crypto/internal/fips140/nistec/... crypto/internal/fips140/mlkem vendor/golang.org/x/crypto/... \
+	pinfold/bwrap/cgroup pinfold/container pinfold/container/engine pinfold/container/image pinfold/container/launch \
 	pinfold/doctor pinfold/hostgit pinfold/recover pinfold/seatbelt
 
 PROGRAM ?= bin/pinfold

@@ -106,15 +106,19 @@ func (o *output) carry(p *pump) {
 	}
 }
 
-// finish waits until everything is carried; nobody inside is left to write.
-func (o *output) finish(dead bool) {
-	if o == nil {
-		return
+// wait waits until everything is carried; nobody inside is left to write.
+func (o *output) wait() {
+	if o != nil {
+		o.copies.Wait()
 	}
-	if !dead {
+}
+
+// finish gives up what hasn't been carried. What waits for a reader for ever
+// ends with this process.
+func (o *output) finish(carried bool) {
+	if !carried {
 		o.abandon()
 	}
-	o.copies.Wait()
 }
 
 // abandon gives up what hasn't been read.

@@ -129,6 +129,9 @@ type Exit struct {
 	Reason Reason      `json:"reason"`
 	// Stop is what a stop had to deliver: "", "term" or "kill".
 	Stop string `json:"stop,omitempty"`
+	// Unread: nobody read the last of what the command had written, so that it is
+	// lost.
+	Unread bool `json:"-"`
 }
 
 // NotRunError is why a command didn't run though nothing was refused: it

@@ -29,6 +29,9 @@ type Process struct {
 	control   *control
 	forwarder *supervise.Forwarder
 	relay     *relay
+	hurried   chan struct{} // closed when this process is first asked to end
+	hurry     sync.Once
+	unread    bool
 	egress    Egress
 	engine    *notify.Engine
 
@@ -144,7 +147,7 @@ func (p *Process) supervise(ctx context.Context) {
 		p.terminate(r, p.o.grace())
 		<-p.monitor.gone
 	}
-	p.err = p.cleanUp()
+	p.err = p.cleanUp(ctx)
 	p.exit = p.result()
 	p.err = errors.Join(p.err, p.writeEnd())
 	p.closeFDs()
@@ -173,12 +176,17 @@ func (p *Process) hear() {
 
 // cleanUp ends everything that served the command. First of all the last
 // process inside must be gone: bubblewrap's monitor ends a moment earlier.
-func (p *Process) cleanUp() error {
+func (p *Process) cleanUp(ctx context.Context) error {
 	err := errors.Join(awaitDeath(p.family), p.release())
 	err = errors.Join(err, p.boundary.finish())
-	p.relay.finish(err == nil)
-	p.output.finish(err == nil)
-	p.carried.Finish(err == nil)
+	within := time.Duration(0)
+	if err == nil {
+		within = p.readerTime()
+		p.unread = !p.awaitReader(ctx)
+	}
+	p.relay.finish(err == nil && !p.unread)
+	p.output.finish(err == nil && !p.unread)
+	p.carried.Finish(within)
 	if err == nil && p.endedItself() {
 		p.draining.Run(p.egress, p.ports.list)
 	}
@@ -251,7 +259,7 @@ func (p *Process) result() Exit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := exitOf(code, sig)
-	e.Stop = p.stop
+	e.Stop, e.Unread = p.stop, p.unread
 	switch {
 	case p.ranOut(e):
 		e.Reason = OOM

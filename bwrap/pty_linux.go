@@ -129,11 +129,12 @@ func rawModes(t unix.Termios, shared bool) *unix.Termios {
 	return &t
 }
 
-// setModes changes a terminal's modes after what was written is out. SIGTTOU
+// setModes changes a terminal's modes, after what was written is out if it is to
+// wait. SIGTTOU
 // is blocked meanwhile, in this thread alone: between the look and the change
 // a shell may have put another job in front, and then this is its last word
 // about its own terminal, not a reason to stop.
-func setModes(fd int, modes *unix.Termios) error {
+func setModes(fd int, modes *unix.Termios, wait bool) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var block, old unix.Sigset_t
@@ -141,7 +142,11 @@ func setModes(fd int, modes *unix.Termios) error {
 	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &block, &old); err != nil {
 		return fmt.Errorf("cannot block SIGTTOU: %w", err)
 	}
-	err := unix.IoctlSetTermios(fd, unix.TCSETSW, modes)
+	how := uint(unix.TCSETS)
+	if wait {
+		how = unix.TCSETSW
+	}
+	err := unix.IoctlSetTermios(fd, how, modes)
 	if merr := unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil); merr != nil {
 		return fmt.Errorf("cannot unblock SIGTTOU: %w", merr)
 	}

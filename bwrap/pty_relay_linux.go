@@ -126,7 +126,7 @@ func (r *relay) enterLocked() bool {
 // set there then is this one's, and not yet the shell's, it is undone.
 func (r *relay) makeRaw(modes *unix.Termios) bool {
 	raw := rawModes(*modes, r.isShared())
-	if setModes(r.t.in, raw) != nil {
+	if setModes(r.t.in, raw, true) != nil {
 		return false
 	}
 	if isForeground(r.t.in) {
@@ -135,7 +135,7 @@ func (r *relay) makeRaw(modes *unix.Termios) bool {
 	}
 	r.saved = nil
 	if now, err := unix.IoctlGetTermios(r.t.in, unix.TCGETS); err == nil && *now == *raw {
-		_ = setModes(r.t.in, modes) // a terminal that has gone needs none
+		_ = setModes(r.t.in, modes, true) // a terminal that has gone needs none
 	}
 	return false
 }
@@ -169,7 +169,7 @@ func (r *relay) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.away = true
-	r.restore()
+	r.restore(true)
 }
 
 // comeBack ends what leave began, takes the terminal if it is there to be
@@ -190,9 +190,11 @@ func (r *relay) comeBack(resume func()) {
 	resume()
 }
 
-func (r *relay) restore() {
+// restore gives the terminal its modes back: after what was written is out, or
+// at once where nobody reads that.
+func (r *relay) restore(wait bool) {
 	if r.saved != nil && isForeground(r.t.in) {
-		_ = setModes(r.t.in, r.saved) // a terminal that has gone needs none
+		_ = setModes(r.t.in, r.saved, wait) // a terminal that has gone needs none
 	}
 	r.saved = nil
 }
@@ -353,8 +355,15 @@ func (r *relay) carryTyped(buf []byte) error {
 	}
 }
 
+// wait waits until all output is out; nobody inside is left to write.
+func (r *relay) wait() {
+	if r != nil {
+		<-r.drained
+	}
+}
+
 // finish waits until all output is out, and gives the terminal back. Call it
-// when nothing inside is left.
+// when nothing inside is left, with started unset to wait for nothing.
 func (r *relay) finish(started bool) {
 	if r == nil {
 		return
@@ -364,7 +373,7 @@ func (r *relay) finish(started bool) {
 	}
 	r.mu.Lock()
 	if r.hasInput() {
-		r.restore()
+		r.restore(started)
 		r.nudge()
 	}
 	r.finished = true

@@ -43,6 +43,7 @@ func (p *Process) passedOn(sig unix.Signal) {
 		return
 	}
 	p.draining.Signal(sig)
+	p.hurry.Do(func() { close(p.hurried) })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.passed = sig

@@ -114,7 +114,7 @@ func startRun(ctx context.Context, l *Launch, o StartOptions) (*Process, error) 
 
 func newLauncher(l *Launch, o StartOptions) *launcher {
 	p := &Process{
-		launch: l, o: o, capture: -1, commandFD: -1,
+		launch: l, o: o, capture: -1, commandFD: -1, hurried: make(chan struct{}),
 		family: &family{initFD: -1, stubFD: -1}, done: make(chan struct{}),
 	}
 	if p.o.State == "" {

@@ -64,7 +64,7 @@ func (s *launcher) undo(cause error) error {
 	}
 	err = errors.Join(err, s.release())
 	s.output.abandon()
-	s.carried.Finish(false)
+	s.carried.Finish(0)
 	s.relay.finish(s.released && err == nil)
 	s.signals.Wait()
 	s.forwarder.Stop()

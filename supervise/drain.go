@@ -11,9 +11,9 @@ import (
 	"pinfold/egress"
 )
 
-// drainLimit is how long a run may go on after its command for what that had
+// DrainLimit is how long a run may go on after its command for what that had
 // sent before, which [egress.Outflow.Drain] gives up earlier if nothing moves.
-const drainLimit = 30 * time.Second
+const DrainLimit = 30 * time.Second
 
 // Draining lets what a command sent before it ended go out. The zero value is
 // ready.
@@ -28,7 +28,7 @@ type Draining struct {
 // Run is for the time between the end of everything inside and the end of what
 // serves it: the proxy, which may be nil, and the carriers.
 func (d *Draining) Run(proxy any, list []Carrier) {
-	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), DrainLimit)
 	defer cancel()
 	d.mu.Lock()
 	d.cancel = cancel

@@ -129,21 +129,19 @@ func (c *Carried) Start() {
 }
 
 // Finish returns when all that was written inside has gone out, or can't, and
-// takes nothing more from the real ones. Call it when nobody inside is left, or
-// with dead unset to give up.
-func (c *Carried) Finish(dead bool) {
+// takes nothing more from the real ones. Call it when nobody inside is left; it
+// gives up after so long, with zero at once.
+func (c *Carried) Finish(within time.Duration) {
 	for _, s := range c.list {
-		s.finish(dead)
+		s.finish(within)
 	}
 	c.list = nil
 }
 
-func (s *carriedStream) finish(dead bool) {
+func (s *carriedStream) finish(within time.Duration) {
 	if s.out != nil {
-		end := time.Now()
-		if dead {
-			end = end.Add(drainLimit)
-		} else {
+		end := time.Now().Add(within)
+		if within == 0 {
 			_ = unix.Shutdown(s.outer, unix.SHUT_RDWR)
 		}
 		s.end.Store(end.UnixNano())

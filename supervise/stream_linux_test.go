@@ -163,12 +163,12 @@ func TestCarried(t *testing.T) {
 				t.Errorf("%d bytes came", n)
 			}
 			inner.Close()
-			c.Finish(true)
+			c.Finish(supervise.DrainLimit)
 			unix.Close(real)
 			continue
 		}
 		inner.Close()
-		c.Finish(true)
+		c.Finish(supervise.DrainLimit)
 		if _, err := unix.Write(real, []byte("x")); err != nil {
 			t.Errorf("the caller can't go on with its connection: %v", err)
 		}
@@ -194,7 +194,7 @@ func TestCarriedTakesNothingAfterwards(t *testing.T) {
 	c.Start()
 	unix.Close(fd)
 	began := time.Now()
-	c.Finish(true)
+	c.Finish(supervise.DrainLimit)
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %v", took)
 	}

@@ -81,6 +81,9 @@ func (r *oneRun) run(ctx context.Context) error {
 	r.outcome.enter(plan.PhaseRun)
 	r.capture.start()
 	exit, err := process.Wait()
+	if exit.Unread {
+		r.p.saveWords()
+	}
 	r.capture.finish(&r.outcome.result)
 	r.outcome.ended(exit)
 	r.outcome.used(process)

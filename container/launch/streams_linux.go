@@ -153,7 +153,7 @@ func (s *streams) finish() {
 		_ = f.SetReadDeadline(time.Now().Add(drainTime)) // fails only where the end was read
 	}
 	s.pumps.Wait()
-	s.carried.Finish(true)
+	s.carried.Finish(supervise.DrainLimit)
 	s.close()
 }
 
@@ -164,7 +164,7 @@ func (s *streams) close() {
 		}
 	}
 	s.own = nil
-	s.carried.Finish(false)
+	s.carried.Finish(0)
 }
 
 // withTerm is the environment of a command that has a terminal: with the kind
