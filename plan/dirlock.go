@@ -41,7 +41,7 @@ func TryDir(dir string) (unlock func(), ok bool, err error) {
 	}
 	if err := flock(f, syscall.LOCK_EX); err != nil {
 		closed := f.Close()
-		if errors.Is(err, errHeld) {
+		if errors.Is(err, ErrHeld) {
 			return nil, false, closed
 		}
 		return nil, false, errors.Join(fmt.Errorf("cannot lock %q: %w", dir, err), closed)

@@ -43,7 +43,7 @@ func ResumeRecord(path string) (*Record, error) {
 		if r.lock, err = lockDir(dir); err == nil {
 			return r, nil
 		}
-		if !errors.Is(err, errHeld) || time.Now().After(end) {
+		if !errors.Is(err, ErrHeld) || time.Now().After(end) {
 			return nil, fmt.Errorf("cannot take over record %q: %w", path, errors.Join(err, dir.Close()))
 		}
 	}

@@ -3,7 +3,6 @@ package plan
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,8 +10,8 @@ import (
 	"time"
 )
 
-// errHeld is a record whose launch goes on.
-var errHeld = errors.New("a launch holds it")
+// ErrHeld is a record whose launch goes on.
+var ErrHeld = errors.New("a launch holds it")
 
 // lockDir takes the lock of a record. It belongs to the open file, which no
 // program started from here gets, so it ends with this process at the latest.
@@ -34,7 +33,7 @@ func flock(f *os.File, how int) error {
 		case errors.Is(err, syscall.EINTR):
 			continue
 		case errors.Is(err, syscall.EWOULDBLOCK):
-			return errHeld
+			return ErrHeld
 		}
 		return err
 	}
@@ -54,46 +53,13 @@ func IsHeld(path string) (bool, error) {
 		defer f.Close() //nolint:errcheck // read only
 		err = flock(f, syscall.LOCK_SH)
 	}
-	if errors.Is(err, errHeld) {
+	if errors.Is(err, ErrHeld) {
 		return true, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("cannot look at record %q: %w", path, err)
 	}
 	return false, nil
-}
-
-// RemoveRecord removes a record that nobody holds, and nothing else that may
-// lie in its directory.
-func RemoveRecord(path string) error {
-	dir, err := openPrivate(path)
-	if err != nil {
-		return fmt.Errorf("cannot remove record %q: %w", path, err)
-	}
-	defer dir.Close() //nolint:errcheck // gone in the end
-	lock, err := lockDir(dir)
-	if err == nil {
-		err = errors.Join(removeFiles(dir), lock.Close())
-	}
-	if err == nil {
-		err = os.Remove(path)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot remove record %q: %w", path, err)
-	}
-	return nil
-}
-
-func removeFiles(dir *os.Root) error {
-	var errs []error
-	for _, name := range []string{planFile, containerFile, rootFile, exitFile, journalFile, profileFile} {
-		for _, n := range []string{name, temporaryName(name)} {
-			if err := dir.Remove(n); !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, err)
-			}
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // Temporary are the files that a writer of the record left half written when
@@ -105,7 +71,7 @@ func Temporary(path string) ([]string, error) {
 	}
 	defer dir.Close() //nolint:errcheck // read only
 	var out []string
-	for _, name := range []string{planFile, containerFile, rootFile, exitFile, profileFile} {
+	for _, name := range recordFiles {
 		if _, err := dir.Lstat(temporaryName(name)); err == nil {
 			out = append(out, filepath.Join(path, temporaryName(name)))
 		}
@@ -159,27 +125,3 @@ func (r *Record) Stop() (string, error) {
 	}
 	return "", nil
 }
-
-// Records are the directories of records beneath a state directory, by name,
-// which is by time.
-func Records(state string) ([]string, error) {
-	parent := filepath.Join(state, RecordsDir)
-	entries, err := os.ReadDir(parent)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot list records: %w", err)
-	}
-	var out []string
-	for _, e := range entries {
-		if e.IsDir() {
-			out = append(out, filepath.Join(parent, e.Name()))
-		}
-	}
-	return out, nil
-}
-
-// RecordsDir is where records lie beneath a state directory, unless a launch
-// is told otherwise.
-const RecordsDir = "records"

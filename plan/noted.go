@@ -116,7 +116,7 @@ func readNoted(path string) (string, error) {
 	}
 	defer f.Close() //nolint:errcheck // read only
 	err = flock(f, syscall.LOCK_SH)
-	lives := errors.Is(err, errHeld)
+	lives := errors.Is(err, ErrHeld)
 	if err != nil && !lives {
 		return "", err
 	}

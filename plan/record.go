@@ -20,6 +20,8 @@ const (
 	profileFile = "profile.sb"
 )
 
+var recordFiles = []string{planFile, containerFile, rootFile, exitFile, journalFile, profileFile}
+
 // Record is the record of one launch while it is written: a directory that
 // belongs to this launch alone, and to no grant. Each file is written whole
 // under another name and then renamed, and never written again. Nothing is

@@ -52,7 +52,8 @@ type Cleared struct {
 type Reaped struct {
 	DryRun  bool      `json:"dry_run"`
 	Cleared []Cleared `json:"cleared"`
-	// Living are the records whose launches live: nothing of theirs is touched.
+	// Living are the records whose launches live, those that lie elsewhere
+	// too: nothing of theirs is touched.
 	Living []string `json:"living"`
 	// Unclear are the records that nobody can tell about, with why. They stay.
 	Unclear []Info `json:"unclear,omitempty"`
@@ -93,6 +94,7 @@ func Reap(ctx context.Context, o ReapOptions) (Reaped, error) {
 	r.containers(ctx)
 	r.mountPoints() // whom they were for has gone by now
 	r.records(ended)
+	r.elsewhere(ctx)
 	return r.done, errors.Join(r.errs...)
 }
 
@@ -128,6 +130,38 @@ func (r *reaper) settle(ctx context.Context, paths []string) []string {
 		}
 	}
 	return ended
+}
+
+// elsewhere tells of the launches that live and whose records lie elsewhere.
+// Nothing of those is cleared here: who wants that names them.
+func (r *reaper) elsewhere(ctx context.Context) {
+	noted, err := plan.Noted(r.o.State)
+	r.errs = append(r.errs, err)
+	for _, path := range noted {
+		if slices.ContainsFunc(r.seen, func(seen string) bool { return isSame(seen, path) }) {
+			continue
+		}
+		run, err := Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			r.done.Unclear = append(r.done.Unclear, Info{Record: path, Why: err.Error()})
+			continue
+		}
+		orphan, err := run.reapContainer(ctx, true)
+		if state := run.State(); orphan == "" && (state == Running || state == Starting) {
+			r.done.Living = append(r.done.Living, path)
+		}
+		run.Close()
+		r.errs = append(r.errs, err)
+	}
+}
+
+func isSame(a, b string) bool {
+	x, xerr := os.Stat(a)
+	y, yerr := os.Stat(b)
+	return a == b || xerr == nil && yerr == nil && os.SameFile(x, y)
 }
 
 func (r *reaper) mountPoints() {
@@ -191,33 +225,12 @@ func (r *reaper) directory(dir string) {
 	}
 	defer unlock()
 	if !r.o.DryRun {
-		if err := removeTree(dir); err != nil {
+		if err := plan.RemoveTree(dir); err != nil {
 			r.errs = append(r.errs, err)
 			return
 		}
 	}
 	r.did(KindDirectory, dir)
-}
-
-// removeTree removes a directory that a command has written, which may have
-// left directories without any permission in it.
-func removeTree(dir string) error {
-	if os.RemoveAll(dir) == nil {
-		return nil
-	}
-	root, err := os.OpenRoot(filepath.Dir(dir))
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	// WalkDir follows no link.
-	_ = fs.WalkDir(root.FS(), filepath.Base(dir), func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			_ = root.Chmod(path, 0o700) //nolint:gosec // a directory
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
 }
 
 // records removes old ones, and from the others what is half written.
@@ -233,6 +246,11 @@ func (r *reaper) records(ended []string) {
 	for _, path := range ended {
 		r.record(path, filepath.Dir(path) == parent)
 	}
+	unfinished, err := plan.Unfinished(r.o.State)
+	r.errs = append(r.errs, err)
+	for _, path := range unfinished {
+		r.removeRecord(path)
+	}
 }
 
 func (r *reaper) record(path string, own bool) {
@@ -242,13 +260,7 @@ func (r *reaper) record(path string, own bool) {
 		return
 	}
 	if own && r.isOld(path) {
-		if !r.o.DryRun {
-			err = plan.RemoveRecord(path)
-		}
-		if err == nil {
-			r.did(KindRecord, path)
-		}
-		r.errs = append(r.errs, err)
+		r.removeRecord(path)
 		return
 	}
 	files, err := plan.Temporary(path)
@@ -264,14 +276,41 @@ func (r *reaper) record(path string, own bool) {
 	}
 }
 
+// removeRecord removes a record, or what is left of one. One that isn't to be
+// removed is said to stay, unless somebody has taken it just now.
+func (r *reaper) removeRecord(path string) {
+	remove := plan.RemoveRecord
+	if r.o.DryRun {
+		remove = plan.CheckRemovable
+	}
+	err := remove(path)
+	switch {
+	case err == nil:
+		r.did(KindRecord, path)
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, plan.ErrHeld):
+	case errors.Is(err, plan.ErrLeft):
+		r.done.Unclear = append(r.done.Unclear, Info{Record: path, Why: err.Error()})
+	default:
+		r.errs = append(r.errs, err)
+	}
+}
+
 // isOld: a record that was never pinned says nothing and goes at once, any
 // other by the time of its last change.
 func (r *reaper) isOld(path string) bool {
-	if _, err := plan.ReadRecord(path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := plan.ReadRecord(path); errors.Is(err, fs.ErrNotExist) && !tellsWhatWasTaken(path) {
 		return true
 	}
 	info, err := os.Lstat(path)
 	return err == nil && r.o.OlderThan > 0 && time.Since(info.ModTime()) >= r.o.OlderThan
+}
+
+// tellsWhatWasTaken reports whether a record that has no plan, since the next
+// attempt's wasn't written any more, holds what an earlier one took away.
+func tellsWhatWasTaken(path string) bool {
+	_, journal := os.Lstat(filepath.Join(path, "journal"))
+	_, taken := os.Lstat(filepath.Join(path, plan.TakenDir))
+	return journal == nil && taken == nil
 }
 
 func ignoreMissing(err error) error {

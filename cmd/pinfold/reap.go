@@ -59,6 +59,12 @@ func (p *program) reap(c *cli.Context, o recover.ReapOptions, asJSON bool) error
 	if err := p.printReaped(done, asJSON); err != nil {
 		return err
 	}
+	if all, ok := err.(interface{ Unwrap() []error }); ok && p.format != "json" { //nolint:errorlint // joined by Reap
+		for _, one := range all.Unwrap() {
+			p.complain("%v", one)
+		}
+		return exitCode(p.failCode)
+	}
 	return err
 }
 
@@ -74,7 +80,18 @@ func (p *program) printReaped(done recover.Reaped, asJSON bool) error {
 	for _, u := range done.Unclear {
 		p.notice("left alone: %s", u.Why)
 	}
-	return p.print(false, nil, fmt.Sprintf("%d cleared, %d launches live", len(done.Cleared), len(done.Living)))
+	return p.print(false, nil, reapedInAll(len(done.Cleared), len(done.Living), done.DryRun))
+}
+
+func reapedInAll(cleared, living int, dryRun bool) string {
+	what, live := "cleared", "launches live"
+	if dryRun {
+		what = "would be cleared"
+	}
+	if living == 1 {
+		live = "launch lives"
+	}
+	return fmt.Sprintf("%d %s, %d %s", cleared, what, living, live)
 }
 
 // whatWasDone says it in words, or what would be.

@@ -129,22 +129,19 @@ func recordRefusal(dir string, err error) error {
 // to look at what ran lately, and a few megabytes.
 const keptRecords = 1000
 
-// pruneRecords removes the oldest of the records beneath the state directory.
-// One without an end is kept: recovery may want it.
+// pruneRecords removes the oldest of the records beneath the state directory,
+// each whole. One without an end is kept: recovery may want it. So is one that
+// somebody reads, or has put something into.
 func pruneRecords(state string, kept int) error {
-	parent := filepath.Join(state, recordsDir)
-	entries, err := os.ReadDir(parent) // sorted by name, so by time
+	list, err := plan.Records(state) // by name, so by time
 	errs := []error{err}
-	for _, e := range entries[:max(0, len(entries)-kept)] {
-		dir := filepath.Join(parent, e.Name())
+	for _, dir := range list[:max(0, len(list)-kept)] {
 		if _, err := os.Lstat(filepath.Join(dir, "exit")); err != nil {
 			continue
 		}
-		lock, err := lockDir(dir)
-		if err != nil {
-			continue // somebody is reading it
+		if err := plan.RemoveRecord(dir); !errors.Is(err, plan.ErrLeft) {
+			errs = append(errs, err)
 		}
-		errs = append(errs, removeTree(dir), lock.Close())
 	}
 	return errors.Join(errs...)
 }

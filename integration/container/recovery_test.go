@@ -248,7 +248,7 @@ func TestReap(t *testing.T) {
 		if !strings.Contains(dry.stdout, "would remove the container") || !strings.Contains(dry.stdout, id) || strings.Contains(dry.stdout, lives.stored().Container.ID) {
 			t.Errorf("%v", dry)
 		}
-		if got := p.call("reap", "--record", lost.record, "--record", lives.record); got.code != 0 || !strings.Contains(got.stdout, id) || !strings.Contains(got.stdout, "1 launches live") {
+		if got := p.call("reap", "--record", lost.record, "--record", lives.record); got.code != 0 || !strings.Contains(got.stdout, id) || !strings.Contains(got.stdout, "1 launch lives") {
 			t.Errorf("%v", got)
 		}
 		if list := p.containers(t.Context()); len(list) != 1 || list[0].Ref.ID != lives.stored().Container.ID {
