@@ -22,6 +22,8 @@ type outcome struct {
 	sink   *resultSink // nil where nobody wants a result
 	result plan.Result
 	began  time.Time // of the phase under way
+	// timeout is that of --timeout, which no plan has; zero for none.
+	timeout time.Duration
 
 	mu       sync.Mutex
 	up, down int64
@@ -71,9 +73,11 @@ func (o *outcome) planned(g *guarded) {
 		o.result.Digest = digest
 	}
 	o.result.Backend, o.result.Layers, o.result.Tier = pl.Backend, pl.Layers, string(g.grant.Tier())
+	list := make([]plan.LimitResult, 0, len(pl.Limits)+1)
 	for _, l := range pl.Limits {
-		o.result.Limits = append(o.result.Limits, plan.LimitResult{Name: l.Name, Value: l.Value})
+		list = append(list, plan.LimitResult{Name: l.Name, Value: l.Value})
 	}
+	o.result.Limits = o.inForce(list)
 }
 
 // ended notes how the command ended.
@@ -87,13 +91,42 @@ func (o *outcome) ended(e bwrap.Exit) {
 // used notes what the command cost.
 func (o *outcome) used(p running) {
 	u := p.Usage()
-	o.result.Usage, o.result.Limits = &u, p.Limits()
+	o.result.Usage, o.result.Limits = &u, o.inForce(p.Limits())
+}
+
+// inForce are the limits of a plan with the timeout that holds: the flag's
+// where that is the shorter one, or the only one. It was hit if a timeout ended
+// the run, and that of silence wasn't.
+func (o *outcome) inForce(list []plan.LimitResult) []plan.LimitResult {
+	var out, last []plan.LimitResult
+	timeout, silent := o.timeout, false
+	for _, l := range list {
+		switch l.Name {
+		case "timeout":
+			if d, _ := time.ParseDuration(l.Value); timeout == 0 || d < timeout {
+				timeout = d
+			}
+		case "idle_timeout":
+			last, silent = append(last, l), l.Hits > 0
+		default:
+			out = append(out, l)
+		}
+	}
+	if timeout > 0 {
+		l := plan.LimitResult{Name: "timeout", Value: timeout.String()}
+		if o.result.Reason == string(bwrap.Timeout) && !silent {
+			l.Hits = 1
+		}
+		out = append(out, l)
+	}
+	return append(out, last...)
 }
 
 // notRun notes a command that didn't run though nothing was refused.
 func (o *outcome) notRun(n *bwrap.NotRunError) {
 	o.ended(n.Exit)
 	o.result.NotRun = &plan.NotRun{Code: notRunCode(n.Exit), Why: n.Why}
+	o.result.Limits = o.inForce(o.result.Limits)
 }
 
 // blocked notes what was denied.

@@ -201,6 +201,7 @@ func (p *program) launch(ctx context.Context, l *prepared, o runOptions) error {
 		return err
 	}
 	defer func() { g.look.End(); g.grant.Close() }() // whichever it is by then
+	l.outcome.timeout = o.timeout
 	l.outcome.planned(g)
 	l.outcome.enter(plan.PhaseSetup)
 	if err := l.outcome.open(g.grant); err != nil {
