@@ -44,9 +44,9 @@ type boundary struct {
 	noted   map[string]bool   // places of the host's mounts that were let be
 	taker   *taker
 
-	notice func(string)
-	emit   func(event.Event)
-	kill   func()
+	notice, lostWord func(string)
+	emit             func(event.Event)
+	kill             func()
 	// makePoint makes a mount point on the host, which the run's end takes away.
 	makePoint func(Ghost) error
 
@@ -71,7 +71,7 @@ func (l *loss) LostAt() string { return l.path }
 func newBoundary(p *Process) (*boundary, error) {
 	b := &boundary{
 		launch: p.launch, judge: p.launch.judge, root: -1, table: -1, wake: -1, mountNS: -1, userNS: -1, done: make(chan struct{}), noted: map[string]bool{},
-		notice: p.notice, emit: p.emit, kill: func() { p.Kill(BoundaryLost) },
+		notice: p.notice, lostWord: p.lost, emit: p.emit, kill: func() { p.Kill(BoundaryLost) },
 		makePoint: func(g Ghost) error { return p.leases.Make(g) },
 	}
 	if err := b.lay(p); err != nil {
@@ -84,6 +84,15 @@ func (p *Process) notice(text string) {
 	if p.o.Notice != nil {
 		p.o.Notice(text)
 	}
+}
+
+// lost says why the run is ended.
+func (p *Process) lost(text string) {
+	if p.o.Lost == nil {
+		p.notice(text)
+		return
+	}
+	p.o.Lost(text)
 }
 
 func (p *Process) emit(e event.Event) {
@@ -247,7 +256,7 @@ func (b *boundary) lose(l *loss) {
 	}
 	b.kill()
 	b.emit(event.Event{Kind: event.Boundary, Action: event.Noticed, Target: l.path, Reason: l.code})
-	b.notice(l.Error() + "; the run was ended")
+	b.lostWord(l.Error() + "; the run was ended")
 }
 
 // lossOf is how the boundary was lost, if it was.

@@ -78,6 +78,9 @@ type StartOptions struct {
 	State string
 	// Notice takes one-line remarks for people. Nil drops them.
 	Notice func(string)
+	// Lost takes the one that says why this side ended the run; nil has Notice
+	// take it.
+	Lost func(string)
 	// Again is asked where a launch failed before the command ran. If it says
 	// that the launch will be made anew, the record gets no end yet: that is the
 	// caller's to write then. Nil says no.

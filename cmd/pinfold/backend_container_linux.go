@@ -61,7 +61,7 @@ func (b containerBoundary) start(ctx context.Context, r *oneRun) (running, error
 		Streams: launch.Streams(o.Streams), Egress: func() (launch.Egress, error) { return o.Egress() },
 		Network: r.network, Record: o.Record, Events: o.Events, AllFlows: o.AllFlows, Run: o.Run, Grace: o.Grace, Forward: o.Forward,
 		Watch: watchNames(o, b.launch.Watches), Listening: engine.Listening,
-		Keep: freshPaths(o.Fresh), State: o.State, Umask: b.l.umask, Notice: o.Notice,
+		Keep: freshPaths(o.Fresh), State: o.State, Umask: b.l.umask, Notice: o.Notice, Lost: o.Lost,
 	}
 	if terminal != nil {
 		options.Terminal = terminal

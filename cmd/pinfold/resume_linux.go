@@ -140,7 +140,7 @@ func (b resumedBoundary) start(ctx context.Context, r *oneRun) (running, error) 
 	p, err := launch.Resume(ctx, launch.Options{
 		Provider: b.engine, Owner: b.stored.Plan.Owner, Egress: func() (launch.Egress, error) { return o.Egress() },
 		Record: o.Record, Events: o.Events, AllFlows: o.AllFlows, Run: o.Run, Grace: o.Grace, Forward: o.Forward,
-		State: o.State, Notice: o.Notice, Watch: watchNames(o, b.watches), Listening: engine.Listening,
+		State: o.State, Notice: o.Notice, Lost: o.Lost, Watch: watchNames(o, b.watches), Listening: engine.Listening,
 	}, b.stored)
 	if err != nil {
 		return nil, errors.Join(err, b.engine.Close())

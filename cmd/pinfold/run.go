@@ -109,7 +109,7 @@ func (r *oneRun) startOptions() bwrap.StartOptions {
 		Record:  r.record, Fresh: r.fresh, Events: sink, Run: r.name,
 		AllFlows: r.options.level == event.LevelAll,
 		Grace:    r.options.grace, Forward: true, State: r.state,
-		Notice: func(s string) { r.p.notice("%s", s) }, Again: r.mayTryAgain,
+		Notice: func(s string) { r.p.notice("%s", s) }, Lost: func(s string) { r.p.complain("%s", s) }, Again: r.mayTryAgain,
 	}
 }
 

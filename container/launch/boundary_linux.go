@@ -259,5 +259,9 @@ func (p *Process) lose(err error) {
 		e.Target, e.Reason = r.path, "socket_in_grant"
 	}
 	p.o.emit(e)
+	if p.o.Lost != nil {
+		p.o.Lost(err.Error() + "; the run was ended")
+		return
+	}
 	p.o.notice(err.Error() + "; the run was ended")
 }

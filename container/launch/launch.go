@@ -67,6 +67,9 @@ type Options struct {
 	Umask int
 	// Notice takes one-line remarks for people. Nil drops them.
 	Notice func(string)
+	// Lost takes the one that says why this side ended the run; nil has Notice
+	// take it.
+	Lost func(string)
 }
 
 // Terminal stands between the operator's terminal and the one that is made in
