@@ -105,7 +105,10 @@ func isOutcome(err error) bool {
 func explained(r *policy.Refusal, row doctor.Result, err error) *policy.Refusal {
 	e := *r
 	e.Err, e.Reason = err, policy.Unavailable
-	if row.Code != r.Code {
+	switch {
+	case row.Code == r.Code && strings.HasPrefix(row.Seen, r.Why):
+		e.Why = row.Seen
+	case row.Code != r.Code:
 		e.Why += fmt.Sprintf(" (doctor: %s: %s)", row.Name, row.Seen)
 	}
 	if fix := oneFix(row.Fix); fix != "" {
