@@ -57,6 +57,44 @@ func TestNewStateIsTakenAway(t *testing.T) {
 	}
 }
 
+// TestStateOfSomethingElse: a directory that holds other things is refused
+// where it is named, and nothing is made in it.
+func TestStateOfSomethingElse(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		holds   []string
+		refused bool
+	}{
+		"nothing":               {nil, false},
+		"a home":                {[]string{".bashrc", "src/"}, true},
+		"a home without much":   {[]string{".profile"}, true},
+		"/var":                  {[]string{"run/", "tmp/", "lib/"}, true},
+		"a file system's root":  {[]string{"lost+found/"}, false},
+		"a launch that began":   {[]string{"run/", "tmp/"}, false},
+		"another one's writing": {[]string{"run/", "denied-trees.json.new", ".new-123"}, false},
+		"its own":               {[]string{"records/", "run/", "notes.txt"}, false},
+		"pins alone":            {[]string{"trust/", "README"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "state")
+			makeAt(t, dir, "/")
+			for _, at := range c.holds {
+				makeAt(t, filepath.Join(dir, at), at)
+			}
+			before := namesBeneath(t, dir)
+			_, err := (&program{state: dir}).stateDir()
+			var r *policy.Refusal
+			if c.refused != errors.As(err, &r) || c.refused && (r.Code != "state_unusable" || r.Fix == "") || !c.refused && err != nil {
+				t.Errorf("got %v", err)
+			}
+			if diff := cmp.Diff(before, namesBeneath(t, dir)); diff != "" {
+				t.Errorf("left (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // makeAt makes a directory where name ends with a slash, else a file.
 func makeAt(t *testing.T, path, name string) {
 	t.Helper()

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
+	"pinfold/container/launch"
 	"pinfold/policy"
 )
 
@@ -26,20 +30,28 @@ func (p *program) stateDir() (string, error) {
 	if err != nil {
 		return "", stateRefusal(dir, "cannot use the state directory", err)
 	}
-	return real, checkOwned(real)
+	if err := checkOwned(real); err != nil {
+		return real, err
+	}
+	if named, err := p.namedState(); err != nil || named == "" {
+		return real, err
+	}
+	return real, checkState(real)
+}
+
+// namedState is the state directory that somebody named, or "".
+func (p *program) namedState() (string, error) {
+	if dir := cmp.Or(p.state, os.Getenv("PINFOLD_STATE")); dir != "" {
+		return dir, nil
+	}
+	return p.stateSetting()
 }
 
 // statePath is where the state directory is to be, absolute.
 func (p *program) statePath() (string, error) {
-	dir := p.state
-	if dir == "" {
-		dir = os.Getenv("PINFOLD_STATE")
-	}
-	if dir == "" {
-		var err error
-		if dir, err = p.stateSetting(); err != nil {
-			return "", err
-		}
+	dir, err := p.namedState()
+	if err != nil {
+		return "", err
 	}
 	if dir == "" {
 		base, err := xdg("XDG_STATE_HOME", stateInHome)
@@ -138,6 +150,43 @@ func checkOwned(dir string) error {
 	return nil
 }
 
+// stateNames are what pinfold alone puts into a state directory; any version's
+// first launch makes one of them. stateFiles are written under a name that
+// starts so. What plainNames says others may have as well.
+var (
+	stateNames = []string{"records", "watches", "covers", "trust", "builds", launch.DirsName}                       //nolint:gochecknoglobals // a table
+	stateFiles = []string{"bubblewrap.json", "denied-trees.json", "kernel-answers", "engine-", ".engine-", ".new-"} //nolint:gochecknoglobals // a table
+	plainNames = []string{freshRun, freshWorkspace, freshTmp, "lost+found"}                                         //nolint:gochecknoglobals // a table
+)
+
+// checkState refuses a directory of something else's: it would be filled with
+// pinfold's own, and be kept from every command. One that can't be listed is
+// refused when something is made in it.
+func checkState(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil //nolint:nilerr // see above
+	}
+	var other string
+	for _, e := range entries {
+		name := e.Name()
+		switch {
+		case slices.Contains(stateNames, name), startsWithAny(name, stateFiles):
+			return nil
+		case !slices.Contains(plainNames, name):
+			other = name
+		}
+	}
+	if other == "" {
+		return nil
+	}
+	return stateRefusal(dir, "cannot use the state directory", fmt.Errorf("it is no state directory of pinfold's, and holds other things, such as %q", other))
+}
+
+func startsWithAny(name string, starts []string) bool {
+	return slices.ContainsFunc(starts, func(start string) bool { return strings.HasPrefix(name, start) })
+}
+
 // homeDir is the home that a policy's "~" means: the flag, $HOME, or what the
 // account database says.
 func homeDir(given string) (string, error) {
@@ -168,7 +217,7 @@ func stateFix(err error) string {
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		return "name a directory that you may write with --state DIR or $PINFOLD_STATE"
 	}
-	return "name a directory of your own, of mode 0700, with --state DIR or $PINFOLD_STATE"
+	return "name a new or an empty directory of your own, of mode 0700, with --state DIR or $PINFOLD_STATE"
 }
 
 // cause is the innermost part of a path error: the caller names the path.
