@@ -32,8 +32,11 @@ func (p *program) diagnosed(ctx context.Context, err error) error {
 		return err
 	}
 	r := asRefusal(err)
-	if errors.Is(err, syscall.EMFILE) {
+	switch {
+	case errors.Is(err, syscall.EMFILE):
 		return tooFewFiles(r, err)
+	case errors.Is(err, syscall.EFBIG):
+		return tooSmallFiles(r, err)
 	}
 	if !ofMachine(r) {
 		return p.fromInside(err)
@@ -83,6 +86,15 @@ func insideItself(err error) *policy.Refusal {
 		Reason: policy.Unavailable, Code: doctor.InsidePinfold, Subject: "pinfold", Err: err,
 		Why: "cannot start a sandbox: this is the inside of pinfold's own boundary, where no other can be made",
 		Fix: doctor.Outside,
+	}
+}
+
+// tooSmallFiles is a launch that ran into its limit of the size of files: what
+// it hands over is in files in memory.
+func tooSmallFiles(r *policy.Refusal, err error) *policy.Refusal {
+	return &policy.Refusal{
+		Reason: policy.Unavailable, Code: "too_small_files", Subject: r.Subject, Why: r.Why, Err: err,
+		Fix: "start it with a higher limit of the size of files, such as ulimit -f unlimited; limits.file_size is for the command",
 	}
 }
 

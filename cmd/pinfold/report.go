@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 
 	"pinfold/bwrap"
@@ -58,6 +60,12 @@ func asRefusal(err error) *policy.Refusal {
 		return r
 	case errors.As(err, &bad):
 		return bad.Refusal()
+	}
+	if at, ok := errors.AsType[*fs.PathError](err); ok && at.Op == "write" && at.Path == os.Stdout.Name() {
+		return &policy.Refusal{
+			Reason: policy.Unavailable, Code: "output_unwritable", Subject: at.Path, Err: err,
+			Why: "cannot write to standard output: " + at.Err.Error(), Fix: "see to where it goes",
+		}
 	}
 	return &policy.Refusal{
 		Reason: policy.Unavailable, Code: "launch_failed", Why: err.Error(), Err: err,
