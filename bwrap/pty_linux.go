@@ -130,10 +130,9 @@ func rawModes(t unix.Termios, shared bool) *unix.Termios {
 }
 
 // setModes changes a terminal's modes, after what was written is out if it is to
-// wait. SIGTTOU
-// is blocked meanwhile, in this thread alone: between the look and the change
-// a shell may have put another job in front, and then this is its last word
-// about its own terminal, not a reason to stop.
+// wait. SIGTTOU is blocked meanwhile, in this thread alone: between the look and
+// the change a shell may have put another job in front, and then this is its last
+// word about its own terminal, not a reason to stop.
 func setModes(fd int, modes *unix.Termios, wait bool) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
