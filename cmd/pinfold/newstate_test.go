@@ -57,8 +57,8 @@ func TestNewStateIsTakenAway(t *testing.T) {
 	}
 }
 
-// TestStateOfSomethingElse: a directory that holds other things is refused
-// where it is named, and nothing is made in it.
+// TestStateOfSomethingElse: a home that holds other things is refused where it
+// is named. Any other directory is its owner's.
 func TestStateOfSomethingElse(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -83,7 +83,10 @@ func TestStateOfSomethingElse(t *testing.T) {
 				makeAt(t, filepath.Join(dir, at), at)
 			}
 			before := namesBeneath(t, dir)
-			_, err := (&program{state: dir}).stateDir()
+			err := checkState(dir, dir)
+			if other := checkState(dir, t.TempDir()); other != nil {
+				t.Errorf("of another directory: %v", other)
+			}
 			var r *policy.Refusal
 			if c.refused != errors.As(err, &r) || c.refused && (r.Code != "state_unusable" || r.Fix == "") || !c.refused && err != nil {
 				t.Errorf("got %v", err)

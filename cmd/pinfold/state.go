@@ -36,7 +36,11 @@ func (p *program) stateDir() (string, error) {
 	if named, err := p.namedState(); err != nil || named == "" {
 		return real, err
 	}
-	return real, checkState(real)
+	home, err := homeDir("")
+	if err == nil {
+		home = canonical(home)
+	}
+	return real, checkState(real, home)
 }
 
 // namedState is the state directory that somebody named, or "".
@@ -159,12 +163,13 @@ var (
 	plainNames = []string{freshRun, freshWorkspace, freshTmp, "lost+found"}                                         //nolint:gochecknoglobals // a table
 )
 
-// checkState refuses a directory of something else's: it would be filled with
-// pinfold's own, and be kept from every command. One that can't be listed is
-// refused when something is made in it.
-func checkState(dir string) error {
+// checkState refuses the system's own directories and the home where they hold
+// something else: they would be filled with pinfold's own, and be kept from every
+// command. Other directories are whoever's that named them. One that can't be
+// listed is refused when something is made in it.
+func checkState(dir, home string) error {
 	entries, err := os.ReadDir(dir)
-	if err != nil {
+	if err != nil || filepath.Dir(dir) != "/" && dir != home {
 		return nil //nolint:nilerr // see above
 	}
 	var other string
