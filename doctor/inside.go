@@ -1,6 +1,11 @@
 package doctor
 
-import "slices"
+import (
+	"slices"
+	"strings"
+
+	"pinfold/bwrap"
+)
 
 // InsidePinfold is the code of a machine that is the inside of a boundary of
 // pinfold's own: no other can be made there.
@@ -16,13 +21,15 @@ func (h *Host) Inside() bool { return h.container() == ownBoundary }
 const ownBoundary = "pinfold"
 
 // isOwnBoundary looks for what pinfold alone leaves: in a container its
-// directory; with bubblewrap as pid 1 and a filter, the cover on /dev/console.
+// directory; with a filter and a pid 1 that was to execute the stub, however it
+// was started itself, the cover on /dev/console.
 func (h *Host) isOwnBoundary() bool {
 	if h.exists(".pinfold") {
 		return true
 	}
-	first, err := h.read("proc/1/comm")
-	if err != nil || first != "bwrap" || !h.filtered() || h.status("NoNewPrivs") != "1" {
+	first, err := h.read("proc/1/cmdline")
+	stub := strings.HasSuffix(first, "\x00--\x00"+bwrap.StubFile) || strings.HasSuffix(first, "\x00--\x00"+bwrap.StubPath)
+	if err != nil || !stub || !h.filtered() || h.status("NoNewPrivs") != "1" {
 		return false
 	}
 	all, err := h.mounts()

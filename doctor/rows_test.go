@@ -206,7 +206,7 @@ func procSysClosed(h *doctor.Host, p *probe) {
 
 // within is the inside of a boundary of pinfold's own.
 func within(h *doctor.Host, p *probe) {
-	file("proc/1/comm", "bwrap")(h, p)
+	file("proc/1/cmdline", "/usr/bin/bwrap\x00--args\x009\x00--\x00/proc/self/fd/6\x00")(h, p)
 	file("proc/self/status", "Name:\tpinfold\nNoNewPrivs:\t1\nSeccomp:\t2")(h, p)
 	file("proc/self/mountinfo", "1 0 8:1 / / ro - ext4 /dev/sda1 rw\n2 1 0:5 / /dev/console ro,nosuid - tmpfs tmpfs rw")(h, p)
 	p.missing = map[string]bool{"user": true, "unshare": true, "openat2": true}
