@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // taking takes away what stands at a path, into a room of its own.
@@ -191,5 +192,32 @@ func TestTakenTreeThatGrows(t *testing.T) {
 	}
 	if !strings.Contains(content(t, top+"/taken/1-tree/b"), "2") {
 		t.Error("b wasn't kept")
+	}
+}
+
+// What a killed run had moved aside goes into its record, and what is beside of
+// somebody else's, from another time, stays.
+func TestAsidesOfAKilledRun(t *testing.T) {
+	t.Parallel()
+	dir, keep := t.TempDir(), filepath.Join(t.TempDir(), "taken")
+	for name, text := range map[string]string{asidePrefix + "A": "export A=1\n", asidePrefix + "B": "", "mine": "x"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := watchNote{Began: time.Now().UnixNano(), Keep: keep}
+	n.Names = []watchedName{{Path: dir + "/.envrc", Root: dir}}
+	if removed, err := (watchNote{Began: 1, Keep: keep, Names: n.Names}).clear(time.Unix(2, 0)); err != nil || len(removed) > 0 {
+		t.Errorf("of another time: %v, %v", removed, err)
+	}
+	removed, err := n.clear(time.Now())
+	if err != nil || len(removed) != 2 || len(left(t, dir)) > 0 {
+		t.Errorf("removed %v: %v; beside: %v", removed, err, left(t, dir))
+	}
+	if got := content(t, keep+"/1-"+asidePrefix+"A"); got != "export A=1\n" {
+		t.Errorf("kept %q", got)
+	}
+	if content(t, dir+"/mine") != "x" {
+		t.Error("another file is gone")
 	}
 }

@@ -28,6 +28,9 @@ type aside struct {
 	kept, rest string
 }
 
+// asidePrefix begins its name then, which nothing reads.
+const asidePrefix = ".pinfold-taken-"
+
 // at is where it stands meanwhile.
 func (a *aside) at() string { return filepath.Join(a.where, a.name) }
 

@@ -149,7 +149,7 @@ func (v *victim) takeAway(keep string, r *room) (*aside, error) {
 		return nil, err
 	}
 	out, where := v.outside()
-	a.where, a.name, a.settled = where, ".pinfold-taken-"+rand.Text(), false
+	a.where, a.name, a.settled = where, asidePrefix+rand.Text(), false
 	if err := v.try(func() error {
 		return unix.Renameat2(v.dir, v.name, out, a.name, unix.RENAME_NOREPLACE)
 	}); err != nil {

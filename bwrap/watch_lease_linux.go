@@ -175,7 +175,8 @@ func (n watchNote) clear(until time.Time) (removed []string, err error) {
 			return removed, fmt.Errorf("cannot clear %q: %w", p.Path, err)
 		}
 	}
-	return removed, nil
+	settled, err := n.clearAsides(until, &r)
+	return append(removed, settled...), err
 }
 
 func (n watchNote) clearOne(v *victim, r *room) error {
