@@ -56,14 +56,21 @@ func (n watchNote) clearAsidesIn(dir string, until time.Time, r *room) (removed 
 	return removed, nil
 }
 
-// asidesIn lists them. One that can't be listed has none that could be settled.
+// asidesIn lists them. A directory that its owner, or his command, has closed is
+// opened up; in another user's that can't even be listed nothing was moved.
 func asidesIn(dir int) ([]string, error) {
-	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	list := func() (int, error) {
+		return unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	}
+	fd, err := list()
 	if errors.Is(err, unix.EACCES) {
-		return nil, nil
+		if err := openUp(dir); err != nil {
+			return nil, ignoreForeign(err)
+		}
+		fd, err = list()
 	}
 	if err != nil {
-		return nil, ignoreLost(err)
+		return nil, ignoreGone(err)
 	}
 	f := os.NewFile(uintptr(fd), ".")
 	defer f.Close()
@@ -78,4 +85,11 @@ func asidesIn(dir int) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+func ignoreForeign(err error) error {
+	if errors.Is(err, unix.EPERM) {
+		return nil
+	}
+	return ignoreGone(err)
 }

@@ -77,7 +77,7 @@ func lockDir(dir string) (*os.File, error) {
 func (l *prepared) removeFresh(why error) error {
 	var errs []error
 	for _, f := range l.fresh {
-		errs = append(errs, removeTree(f.Path))
+		errs = append(errs, plan.RemoveTree(f.Path))
 	}
 	for _, f := range l.locks {
 		errs = append(errs, f.Close())
@@ -126,33 +126,7 @@ func sweep(parent string, kept []string) error {
 		if err != nil {
 			continue // in use
 		}
-		errs = append(errs, removeTree(dir), lock.Close())
+		errs = append(errs, plan.RemoveTree(dir), lock.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// removeTree removes a directory that a command has written, which may have
-// left directories without any permission in it.
-func removeTree(dir string) error {
-	if err := os.RemoveAll(dir); err == nil {
-		return nil
-	}
-	openAll(dir)
-	return os.RemoveAll(dir)
-}
-
-// openAll gives the owner back the directories beneath dir. It follows no
-// link: WalkDir doesn't, and the root is held.
-func openAll(dir string) {
-	root, err := os.OpenRoot(filepath.Dir(dir))
-	if err != nil {
-		return
-	}
-	defer root.Close()
-	_ = fs.WalkDir(root.FS(), filepath.Base(dir), func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			_ = root.Chmod(path, 0o700) //nolint:gosec // a directory
-		}
-		return nil
-	})
 }
